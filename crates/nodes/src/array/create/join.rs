@@ -62,22 +62,33 @@ pub(in crate::array) fn join(
     let log = of
         .bad_blocks
         .and_then(|log| Some(Range::new(moved(log.offset)?, log.len)));
+    let ppl = match of.ppl {
+        Some(log) => Some(Range::new(
+            moved(log.offset).ok_or_else(too_small)?,
+            log.len,
+        )),
+        None => None,
+    };
     let data = match of.version {
         Version::V0_90 { .. } => Range::new(0, place),
         // What lies nearest behind the data ends them.
         Version::V1_0 => {
-            let ends = [bitmap_at, log.map(|log| log.offset), Some(place)];
+            let logs = [log, ppl].map(|log| Some(log?.offset));
+            let ends = [bitmap_at, logs[0], logs[1], Some(place)];
             let end = ends.into_iter().flatten().min().unwrap_or(place);
             Range::new(of.data.offset, end.saturating_sub(of.data.offset))
         }
-        Version::V1_1 | Version::V1_2 => {
+        Version::V1_1 | Version::V1_2 | Version::DmRaid => {
             Range::new(of.data.offset, disk.saturating_sub(of.data.offset))
         }
     };
     if data.len < needed {
         return Err(too_small());
     }
-    let superblock = spare(of, joining, data, bitmap_at, log);
+    let superblock = Superblock {
+        ppl,
+        ..spare(of, joining, data, bitmap_at, log)
+    };
     if let Some(bits) = bits {
         let placed = bitmap::place(&superblock, place, bits, disk, joining.block);
         placed.map_err(|problem| {

@@ -40,7 +40,7 @@ const fn bitmap_room(bytes: u64) -> u64 {
 /// later reshape, of which a thousandth of the disk is wanted.
 pub(super) fn data_offset(version: Version, disk: u64, chunk: u64) -> u64 {
     match version {
-        Version::V0_90 { .. } | Version::V1_0 => return 0,
+        Version::V0_90 { .. } | Version::V1_0 | Version::DmRaid => return 0,
         Version::V1_1 | Version::V1_2 => {}
     }
     let mut headroom = 128 * MIB;
@@ -69,6 +69,7 @@ pub(super) fn free(version: Version, disk: u64, data_offset: u64) -> u64 {
             (disk / PLACE_LEN * PLACE_LEN).checked_sub(8 * KIB + LOG_LEN + bitmap_room(disk))
         }
         Version::V1_1 | Version::V1_2 => disk.checked_sub(data_offset),
+        Version::DmRaid => None,
     };
     free.unwrap_or(0) / KIB * KIB
 }
@@ -105,6 +106,8 @@ pub(super) fn of(
             log: None,
         }),
         Version::V1_0 => at_the_end(at, size, bitmap),
+        // LVM lays these out.
+        Version::DmRaid => None,
         Version::V1_1 | Version::V1_2 => {
             let start = at + PLACE_LEN;
             let taken = bitmap_len.unwrap_or_else(|| bitmap_room(size));

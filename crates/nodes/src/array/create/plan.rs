@@ -203,6 +203,7 @@ fn superblock(
         role: Role::Spare,
         roles,
         bitmap_at: None,
+        ppl: None,
         bad_blocks: None,
         bad_blocks_shift: 0,
         corrected: 0,

@@ -9,7 +9,7 @@
 //!
 //! It does not move a superblock, nor make one ([`encode`](super::encode)).
 
-use super::{NUMBERS_MAX_0_90, Role, Superblock, Version, v0, v1};
+use super::{NUMBERS_MAX_0_90, Role, Superblock, Version, dm_raid, v0, v1};
 use crate::array::format::MEMBERS_MAX;
 
 /// What of a superblock changes; `None`: it stays as it is. Offsets are bytes.
@@ -70,6 +70,7 @@ impl<'a> Changes<'a> {
 pub const fn numbers_max(version: Version) -> usize {
     match version {
         Version::V0_90 { .. } => NUMBERS_MAX_0_90,
+        Version::DmRaid => dm_raid::IMAGES_MAX,
         _ => MEMBERS_MAX as usize,
     }
 }
@@ -89,6 +90,7 @@ pub fn patch(bytes: &[u8], version: Version, changes: &Changes<'_>) -> Vec<u8> {
     );
     match version {
         Version::V0_90 { .. } => v0::patch(bytes, changes),
+        Version::DmRaid => dm_raid::patch(bytes, changes),
         _ => v1::patch(bytes, changes),
     }
 }
@@ -99,6 +101,7 @@ pub fn patch(bytes: &[u8], version: Version, changes: &Changes<'_>) -> Vec<u8> {
 pub fn written(bytes: &[u8], version: Version, block: u32) -> &[u8] {
     let len = match version {
         Version::V0_90 { .. } => v0::LEN,
+        Version::DmRaid => dm_raid::LEN,
         _ => v1::len(bytes),
     };
     let block = usize::try_from(block.max(512)).unwrap_or(bytes.len());

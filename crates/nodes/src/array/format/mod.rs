@@ -1,11 +1,15 @@
-//! md superblocks: where they are and what they say. Pure; little-endian but for old 0.90 ones.
+//! Superblocks of md and of device-mapper's `raid`: where they are and what they say. Pure; little-endian but for old 0.90
+//! ones of md.
 //!
 //! ```text
 //! 0.90   4096 bytes at the last 64 KiB boundary that is at least 64 KiB before the end
 //! 1.0    256 bytes + 2 for each role, 8 KiB before the end, at a multiple of 4 KiB
 //! 1.1    the same at byte 0
 //! 1.2    the same at byte 4096
+//! dm     148 bytes at byte 0 of metadata that LVM keeps apart from the data (`dm_raid`)
 //! ```
+//!
+//! All of them are read as a [`Superblock`] and changed by [`patch`]: the engines of arrays know no format.
 //!
 //! # Invariants
 //!
@@ -20,7 +24,9 @@
 pub mod bad_blocks;
 pub mod bitmap;
 mod changes;
+pub mod dm_raid;
 mod names;
+pub mod ppl;
 #[cfg(test)]
 pub(crate) mod tests;
 mod v0;
@@ -29,7 +35,7 @@ mod v1;
 use block::Range;
 
 pub use self::changes::{Changes, numbers_max, patch, written};
-pub use self::names::{Level, layout_name};
+pub use self::names::{Level, layout_name, parity_layout};
 
 /// Bytes of a disk that one superblock can take.
 pub const PLACE_LEN: u64 = 4096;
@@ -56,6 +62,8 @@ pub enum Version {
     V1_1,
     /// 1.2, 4 KiB behind the beginning.
     V1_2,
+    /// That of device-mapper's `raid`, at the beginning of metadata that LVM keeps apart from the data.
+    DmRaid,
 }
 
 impl std::fmt::Display for Version {
@@ -66,6 +74,7 @@ impl std::fmt::Display for Version {
             Self::V1_0 => "1.0",
             Self::V1_1 => "1.1",
             Self::V1_2 => "1.2",
+            Self::DmRaid => "dm-raid",
         })
     }
 }
@@ -139,6 +148,8 @@ pub struct Superblock {
     pub roles: Vec<Role>,
     /// Where the write-intent bitmap is, byte of the member.
     pub bitmap_at: Option<u64>,
+    /// Where the partial parity log is.
+    pub ppl: Option<Range>,
     /// Where the log of bad blocks is.
     pub bad_blocks: Option<Range>,
     /// Units of that log: sectors, shifted left by this.
@@ -238,8 +249,9 @@ impl Superblock {
         let whole = self.member_size - self.member_size.checked_rem(self.chunk).unwrap_or(0);
         let parts = match self.level {
             Level::Raid1 => 1,
-            Level::Raid4 | Level::Raid5 => members.checked_sub(1)?,
-            Level::Raid6 => members.checked_sub(2)?,
+            Level::Raid4 | Level::Raid5 | Level::Raid6 => {
+                members.checked_sub(self.level.parities() as u64)?
+            }
             Level::Raid10 => {
                 let (near, far) = (self.layout & 0xff, self.layout >> 8 & 0xff);
                 let rows = self.member_size.checked_div(self.chunk)?;
@@ -250,6 +262,12 @@ impl Superblock {
             _ => return None,
         };
         whole.checked_mul(parts)
+    }
+
+    /// Whether members keep partial parity logs.
+    #[must_use]
+    pub const fn keeps_ppl(&self) -> bool {
+        self.features & (features::PPL | features::MULTIPLE_PPLS) != 0
     }
 
     /// Whether data and metadata lie within a disk of `size` bytes.
@@ -290,6 +308,7 @@ pub fn decode(version: Version, at: u64, bytes: &[u8]) -> Result<Option<Superblo
     match version {
         Version::V0_90 { .. } => v0::decode(at, bytes),
         Version::V1_0 | Version::V1_1 | Version::V1_2 => v1::decode(version, at, bytes),
+        Version::DmRaid => Ok(dm_raid::DmRaid::decode(bytes)?.map(|own| own.superblock())),
     }
 }
 
@@ -303,6 +322,10 @@ pub fn decode(version: Version, at: u64, bytes: &[u8]) -> Result<Option<Superblo
 pub fn encode(of: &Superblock, at: u64) -> Vec<u8> {
     match of.version {
         Version::V0_90 { big_endian } => v0::encode(of, big_endian),
+        Version::DmRaid => {
+            let place = vec![0; usize::try_from(PLACE_LEN).expect("small")];
+            dm_raid::DmRaid::of(of).encode(&place)
+        }
         _ => v1::encode(of, at),
     }
 }

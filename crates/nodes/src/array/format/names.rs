@@ -54,14 +54,23 @@ impl Level {
         }
     }
 
+    /// Parities of a row; 0 where the level keeps none.
+    #[must_use]
+    pub const fn parities(self) -> usize {
+        match self {
+            Self::Raid4 | Self::Raid5 => 1,
+            Self::Raid6 => 2,
+            _ => 0,
+        }
+    }
+
     /// Whether the data can be had from these parts, of which `present` says whether they are there.
     #[must_use]
     pub fn survives(self, layout: u32, present: &[bool]) -> bool {
         let missing = present.iter().filter(|present| !**present).count();
         match self {
             Self::Raid1 => missing < present.len(),
-            Self::Raid4 | Self::Raid5 => missing <= 1,
-            Self::Raid6 => missing <= 2,
+            Self::Raid4 | Self::Raid5 | Self::Raid6 => missing <= self.parities(),
             Self::Raid10 => raid10_survives(layout, present),
             Self::Linear | Self::Raid0 | Self::Other(_) => missing == 0,
         }
@@ -104,6 +113,39 @@ const RAID6: [(u32, &str); 8] = [
     (19, "right-symmetric-6"),
     (20, "parity-first-6"),
 ];
+
+/// Other names of layouts that levels 5 and 6 have.
+const SHORT: [(u32, &str); 5] = [(0, "la"), (1, "ra"), (2, "ls"), (3, "rs"), (2, "default")];
+
+/// Layouts of level 5 by the names that DDF has for them.
+const RAID5_OF_DDF: [(u32, &str); 3] = [
+    (1, "ddf-zero-restart"),
+    (0, "ddf-N-restart"),
+    (2, "ddf-N-continue"),
+];
+
+/// The layouts of a level with parity by name, mdadm's long names first. Level 4 has none.
+fn parity_layouts(level: Level) -> impl Iterator<Item = (u32, &'static str)> {
+    let (long, more): (&[_], &[_]) = match level {
+        Level::Raid5 => (&RAID5, &RAID5_OF_DDF),
+        Level::Raid6 => (&RAID5, &RAID6),
+        _ => (&[], &[]),
+    };
+    let short: &[_] = if long.is_empty() { &[] } else { &SHORT };
+    [long, more, short].into_iter().flatten().copied()
+}
+
+/// md's number of a layout of level 5 or 6, by any name that mdadm has for it.
+///
+/// # Errors
+/// The names that there are.
+pub fn parity_layout(level: Level, name: &str) -> Result<u32, Vec<&'static str>> {
+    let found = parity_layouts(level).find(|(_, known)| *known == name);
+    match found {
+        Some((number, _)) => Ok(number),
+        None => Err(parity_layouts(level).map(|(_, name)| name).collect()),
+    }
+}
 
 /// The name of a layout, where the level has layouts.
 #[must_use]

@@ -6,7 +6,7 @@
 use block::Range;
 
 use super::super::ArrayError;
-use super::super::format::{PLACE_LEN, Superblock, Version};
+use super::super::format::{PLACE_LEN, Superblock, Version, dm_raid};
 
 /// Bytes of a superblock before its roles, and of each role.
 const FIXED_LEN: u64 = 256;
@@ -89,10 +89,11 @@ impl Places<'_> {
     }
 
     /// Everything that is written, by its name.
-    fn all(&self) -> [(&'static str, Option<Range>); 4] {
+    fn all(&self) -> [(&'static str, Option<Range>); 5] {
         let block = u64::from(self.block.max(1));
         let own = match self.superblock.version {
             Version::V0_90 { .. } => PLACE_LEN,
+            Version::DmRaid => (dm_raid::LEN as u64).next_multiple_of(SECTOR.max(block)),
             _ => {
                 let roles = self.superblock.roles.len() as u64;
                 (FIXED_LEN + ROLE_LEN * roles).next_multiple_of(SECTOR.max(block))
@@ -107,6 +108,7 @@ impl Places<'_> {
             ),
             ("bitmap", bitmap.map(|at| Range::new(at, self.bitmap))),
             ("log of bad blocks", self.superblock.bad_blocks),
+            ("partial parity log", self.superblock.ppl),
         ]
     }
 }

@@ -251,6 +251,7 @@ pub fn place(
     let roles = superblock.roles.len() as u64;
     let own = match superblock.version {
         Version::V0_90 { .. } => super::PLACE_LEN,
+        Version::DmRaid => SECTOR,
         _ => (256 + 2 * roles).next_multiple_of(SECTOR),
     };
     let mut taken = [Some(Range::new(at, own)), None, None];

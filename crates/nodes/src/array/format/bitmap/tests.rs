@@ -63,7 +63,7 @@ fn a_bitmap_covers_the_array_of_raid_10_and_a_member_else() {
 }
 
 #[test]
-fn what_a_header_says_that_nobody_here_knows_is_kept() {
+fn unknown_fields_of_a_header_are_kept() {
     let (of, _) = with_bitmap(Version::V1_2);
     let mut before = [0x5a; HEADER_LEN_USIZE];
     before[48..52].copy_from_slice(&[6, 0x80, 0, 0]);
@@ -74,7 +74,7 @@ fn what_a_header_says_that_nobody_here_knows_is_kept() {
 }
 
 #[test]
-fn bitmaps_of_other_kinds_and_arrays_are_told() {
+fn bitmaps_of_other_kinds_and_arrays_are_reported() {
     let (of, _) = with_bitmap(Version::V1_2);
     let new = Bitmap::of(&of, 4096).expect("a mirror has one");
     let problem = |bitmap: Bitmap| bitmap.shape(&of).expect_err("it cannot be used");
@@ -192,7 +192,7 @@ fn bits_are_kept_from_where_they_count() {
 }
 
 #[test]
-fn what_a_bitmap_on_disk_does_not_tell_counts_as_set() {
+fn what_a_bitmap_on_disk_does_not_cover_counts_as_set() {
     let shape = shape(1000 * 512, 512);
     let mut bytes = vec![0; HEADER_LEN_USIZE + 125];
     assert_eq!(Bits::decode(shape, &bytes, 1000 * 512).count(), 0);

@@ -35,7 +35,7 @@ fn a_long_run_takes_several_entries_and_is_one() {
 }
 
 #[test]
-fn a_log_without_room_is_told() {
+fn a_log_without_room_is_reported() {
     let mut bad = none();
     for run in 0..RUNS_MAX as u64 {
         bad.add(sectors(run * 2, 1));

@@ -199,8 +199,8 @@ fn a_bitmap_comes_and_goes() {
         let mut of = mirror(version, 0);
         let before = encode(&of, place(version));
         let beside = match version {
-            Version::V0_90 { .. } | Version::V1_1 | Version::V1_2 => place(version) + 4096,
             Version::V1_0 => place(version) - 8192,
+            _ => place(version) + 4096,
         };
         let bitmap = |at| Changes {
             bitmap_at: Some(at),

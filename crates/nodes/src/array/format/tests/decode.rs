@@ -6,7 +6,8 @@ use super::encode::{seal, superblock};
 use super::{DISK_LEN, VERSIONS, mirror, place};
 use crate::array::format::bitmap::{self, Bitmap};
 use crate::array::format::{
-    Level, MEMBERS_MAX, Problem, Role, Superblock, Version, decode, features, layout_name, places,
+    Level, MEMBERS_MAX, Problem, Role, Superblock, Version, decode, features, layout_name,
+    parity_layout, places,
 };
 
 fn read_again(of: &Superblock) -> Result<Option<Superblock>, Problem> {
@@ -37,7 +38,7 @@ fn superblocks_are_where_md_puts_them() {
 }
 
 #[test]
-fn one_that_belongs_elsewhere_is_told() {
+fn one_that_belongs_elsewhere_is_reported() {
     let written = mirror(Version::V1_0, 0);
     let bytes = superblock(&written, 8192);
     let problem = decode(Version::V1_0, place(Version::V1_0), &bytes);
@@ -137,6 +138,31 @@ fn layouts_have_the_names_of_mdadm() {
         name(Level::Raid5, 77).as_deref(),
         Some("unknown layout 0x4d")
     );
+}
+
+#[test]
+fn layouts_are_found_by_each_name_that_mdadm_has() {
+    for (level, layouts) in [(Level::Raid5, 0..=5), (Level::Raid6, 0..=20)] {
+        let mut named = 0;
+        for layout in layouts {
+            let name = layout_name(level, layout).expect("the level has layouts");
+            if !name.starts_with("unknown") {
+                assert_eq!(parity_layout(level, &name), Ok(layout));
+                named += 1;
+            }
+        }
+        assert_eq!(named, if level == Level::Raid5 { 6 } else { 14 });
+        for (name, layout) in [("la", 0), ("ra", 1), ("ls", 2), ("rs", 3), ("default", 2)] {
+            assert_eq!(parity_layout(level, name), Ok(layout));
+        }
+    }
+    // The same name, another layout.
+    let name = "ddf-N-restart";
+    assert_eq!(parity_layout(Level::Raid5, name), Ok(0));
+    assert_eq!(parity_layout(Level::Raid6, name), Ok(9));
+    let known = parity_layout(Level::Raid5, "left-symmetric-6").unwrap_err();
+    assert_eq!(known.len(), 14);
+    assert_eq!(parity_layout(Level::Raid4, "parity-last"), Err(Vec::new()));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod changes;
 mod decode;
 pub(crate) mod encode;
 mod mdadm;
+mod ppl;
 
 use block::Range;
 
@@ -67,6 +68,7 @@ pub(crate) fn mirror(version: Version, number: u16) -> Superblock {
         role: Role::Active(number),
         roles,
         bitmap_at: None,
+        ppl: None,
         bad_blocks: None,
         bad_blocks_shift: 0,
         corrected: 0,

@@ -136,6 +136,7 @@ pub(super) fn decode(at: u64, bytes: &[u8]) -> Result<Option<Superblock>, Proble
         role: role(&words, THIS_AT),
         roles: roles(&words),
         bitmap_at: (state & BITMAP != 0).then(|| at + PLACE_LEN),
+        ppl: None,
         bad_blocks: None,
         bad_blocks_shift: 0,
         corrected: 0,

@@ -33,6 +33,8 @@ mod field {
     pub(super) const CHUNK: usize = 88;
     pub(super) const MEMBERS: usize = 92;
     pub(super) const BITMAP_AT: usize = 96;
+    pub(super) const PPL_AT: usize = 96;
+    pub(super) const PPL_LEN: usize = 98;
     pub(super) const DATA_AT: usize = 128;
     pub(super) const DATA_LEN: usize = 136;
     pub(super) const PLACE: usize = 144;
@@ -137,6 +139,7 @@ pub(super) fn decode(
         role: own.copied().unwrap_or(Role::Spare),
         roles,
         bitmap_at: bitmap_at(fields, at, bits),
+        ppl: ppl(fields, at, bits),
         bad_blocks: bad_blocks(fields, at),
         bad_blocks_shift: fields.u8(field::BAD_BLOCKS_SHIFT),
         corrected: fields.u32(field::CORRECTED),
@@ -190,6 +193,15 @@ fn beside(at: u64, sectors: i32) -> Option<u64> {
 fn bitmap_at(fields: Fields<'_>, at: u64, bits: u32) -> Option<u64> {
     let has = bits & features::BITMAP != 0 && bits & (features::PPL | features::MULTIPLE_PPLS) == 0;
     beside(at, fields.i32(field::BITMAP_AT)).filter(|_| has)
+}
+
+/// Offset, signed, and length in sectors: where others have the offset of a bitmap.
+fn ppl(fields: Fields<'_>, at: u64, bits: u32) -> Option<Range> {
+    let has = bits & (features::PPL | features::MULTIPLE_PPLS) != 0;
+    let offset = fields.u16(field::PPL_AT).cast_signed();
+    let sectors = u64::from(fields.u16(field::PPL_LEN));
+    let start = beside(at, offset.into()).filter(|_| has && offset != 0 && sectors != 0)?;
+    Some(Range::new(start, sectors * SECTOR))
 }
 
 fn bad_blocks(fields: Fields<'_>, at: u64) -> Option<Range> {

@@ -33,6 +33,13 @@ pub(in super::super) fn encode(of: &Superblock, at: u64) -> Vec<u8> {
         let away = away(at, log.offset);
         put(b, field::BAD_BLOCKS_AT, away.to_le_bytes());
     }
+    if let Some(log) = of.ppl {
+        let sectors = u16::try_from(log.len / SECTOR).unwrap_or(u16::MAX);
+        let away =
+            i16::try_from(away(at, log.offset)).expect("what belongs to a superblock is near it");
+        put(b, field::PPL_AT, away.to_le_bytes());
+        put(b, field::PPL_LEN, sectors.to_le_bytes());
+    }
     if let Some(reshape) = of.reshape {
         put(b, 100, reshape.level.number().to_le_bytes());
         put(b, 104, (reshape.position / SECTOR).to_le_bytes());

@@ -91,7 +91,7 @@ impl Recipe {
         let bitmap_at = match self.version {
             Version::V0_90 { .. } => at + 4096,
             Version::V1_0 => at - 4096,
-            Version::V1_1 => 4096,
+            Version::V1_1 | Version::DmRaid => 4096,
             Version::V1_2 => BITMAP,
         };
         let data = if behind { DATA } else { 0 };
@@ -115,6 +115,7 @@ impl Recipe {
             role: if number < parts { role } else { Role::Spare },
             roles,
             bitmap_at: self.bitmap.then_some(bitmap_at),
+            ppl: None,
             bad_blocks: self.log.then_some(Range::new(LOG, 512)),
             bad_blocks_shift: 0,
             corrected: 0,

@@ -185,6 +185,7 @@ impl Shape {
             role: role(number),
             roles: (0..if old { OLD_ROLES } else { ROLES }).map(role).collect(),
             bitmap_at: self.bitmap.map(|_| places.bitmap),
+            ppl: None,
             bad_blocks: (!old).then(|| Range::new(places.bad_blocks, 4096)),
             features: self.bitmap.filter(|_| !old).map_or(0, |_| features::BITMAP),
             write_mostly: false,
