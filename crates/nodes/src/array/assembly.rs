@@ -1,7 +1,9 @@
-//! [`Assembly`]: the holders of an array. Plain data, between `assemble` (which decides it) and
-//! the nodes (which stand on it).
+//! [`Assembly`]: the holders of an array. Plain data, between what decides it (`assemble` for members of md,
+//! `volume::raid` for images of LVM) and the engines, which know neither.
 
 use std::sync::Arc;
+
+use block::Identity;
 
 use super::format::bitmap::Bitmap;
 use super::format::{Level, Version};
@@ -10,81 +12,91 @@ use super::options::Reopen;
 
 /// What all members agree on. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// The array's UUID.
-    pub(super) uuid: [u8; 16],
+    pub(crate) uuid: [u8; 16],
     /// Its name, with the host's before a colon where there is one.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Kind of superblock.
-    pub(super) version: Version,
+    pub(crate) version: Version,
     /// RAID level.
-    pub(super) level: Level,
+    pub(crate) level: Level,
     /// How data and copies lie, by the level's own numbers.
-    pub(super) layout: u32,
+    pub(crate) layout: u32,
     /// Chunk; 0 where there is none.
-    pub(super) chunk: u64,
+    pub(crate) chunk: u64,
     /// Parts of the complete array.
-    pub(super) parts: u32,
+    pub(crate) parts: u32,
     /// Bytes of each member that are used; 0 where members may differ (RAID 0, linear).
-    pub(super) member_size: u64,
+    pub(crate) member_size: u64,
     /// Size of the array.
-    pub(super) size: u64,
+    pub(crate) size: u64,
+}
+
+impl Facts {
+    /// Which array it is. Volumes of LVM have no UUID here: LVM's metadata knows them.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        match self.version {
+            Version::DmRaid => None,
+            _ => Some(Identity::of("md", &[&self.uuid])),
+        }
+    }
 }
 
 /// An array that can be opened.
 #[derive(Debug)]
-pub(super) struct Assembly {
+pub(crate) struct Assembly {
     /// What all members agree on.
-    pub(super) facts: Facts,
+    pub(crate) facts: Facts,
     /// By part.
-    pub(super) parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
     /// Members that hold no part now.
-    pub(super) others: Vec<Other>,
+    pub(crate) others: Vec<Other>,
     /// Members that could not be reached: which part they hold, if any, is not known.
-    pub(super) absent: Vec<Absent>,
+    pub(crate) absent: Vec<Absent>,
     /// Changes that the freshest member has seen.
-    pub(super) events: u64,
+    pub(crate) events: u64,
     /// Up to where copies and parity are identical, bytes of a member (of the array for RAID 10); `None`:
     /// all of it.
-    pub(super) synced_to: Option<u64>,
+    pub(crate) synced_to: Option<u64>,
     /// The bitmap as the freshest member has it. `None`: there is none. A stale one is marked as such.
-    pub(super) bitmap: Option<Bitmap>,
+    pub(crate) bitmap: Option<Bitmap>,
     /// What the caller should know: stale members, a member that is to be copied in full.
-    pub(super) remarks: Vec<String>,
+    pub(crate) remarks: Vec<String>,
 }
 
 /// One part of an array.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     /// Its holder; `None`: there is none here.
-    pub(super) member: Option<Member>,
+    pub(crate) member: Option<Member>,
     /// Up to where the member holds it, bytes of its data; `None`: all of it.
-    pub(super) rebuilt_to: Option<u64>,
+    pub(crate) rebuilt_to: Option<u64>,
 }
 
 /// A member that holds no part now.
 #[derive(Debug)]
-pub(super) struct Other {
+pub(crate) struct Other {
     /// Which.
-    pub(super) member: Member,
+    pub(crate) member: Member,
     /// What it is.
-    pub(super) kind: OtherKind,
+    pub(crate) kind: OtherKind,
 }
 
 /// A member that could not be reached when the array was opened.
 #[derive(Debug, Clone)]
-pub(super) struct Absent {
+pub(crate) struct Absent {
     /// What it is called in messages.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// It is on another machine.
-    pub(super) remote: bool,
+    pub(crate) remote: bool,
     /// How it is opened once it is there.
-    pub(super) reopen: Option<Arc<dyn Reopen>>,
+    pub(crate) reopen: Option<Arc<dyn Reopen>>,
 }
 
 /// What a member is that holds no part now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OtherKind {
+pub(crate) enum OtherKind {
     /// It waits for a member to fail.
     Spare,
     /// The array went on without it. `part`: what it held. It may come back by the bitmap only if

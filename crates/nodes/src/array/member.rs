@@ -11,25 +11,25 @@ use super::options::Reopen;
 
 /// A disk with a superblock of the array, as it was read when the array was opened.
 #[derive(Debug, Clone)]
-pub(super) struct Member {
+pub(crate) struct Member {
     /// What it is called in messages.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The disk.
-    pub(super) disk: Node,
+    pub(crate) disk: Node,
     /// It is on another machine.
-    pub(super) remote: bool,
+    pub(crate) remote: bool,
     /// How it is opened again after it was away.
-    pub(super) reopen: Option<Arc<dyn Reopen>>,
+    pub(crate) reopen: Option<Arc<dyn Reopen>>,
     /// Where its superblock is, byte of the disk.
-    pub(super) at: u64,
+    pub(crate) at: u64,
     /// What that says.
-    pub(super) superblock: Superblock,
+    pub(crate) superblock: Superblock,
     /// The bytes of it, for what this program does not know and must keep.
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// The header of its bitmap, if it has one that is not damaged.
-    pub(super) bitmap: Option<Bitmap>,
+    pub(crate) bitmap: Option<Bitmap>,
     /// What cannot be read of it, bytes of its data; in order, apart from each other.
-    pub(super) bad: Vec<Range>,
+    pub(crate) bad: Vec<Range>,
 }
 
 impl Member {

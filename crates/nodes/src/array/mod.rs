@@ -2,9 +2,12 @@
 //!
 //! ```text
 //! candidates ──examine──► superblocks ──assemble──► holders ──► striped   linear, RAID 0
-//!                                                                     mirror    RAID 1, 10
-//!                                                                     parity    RAID 4, 5, 6, read only
+//!                          images of LVM ──volume::raid──┘            mirror    RAID 1, 10, and 4, 5, 6 (mirror::rows)
+//!                                                                     parity    RAID 4, 5, 6 that are only read
 //! ```
+//!
+//! The engines know one form of metadata, [`format::Superblock`], and change it by [`format::patch`]: md's superblocks and those
+//! of device-mapper's `raid` are two encodings of it.
 //!
 //! [`open()`] makes an array of disks, [`create()`] writes the superblocks of a new one, [`Array`] is the disk
 //! and all operations on a running one.
@@ -32,7 +35,7 @@
 //!
 //! # What it does not do
 //!
-//! It does not write RAID 4, 5 and 6, reshape, or read external metadata (IMSM, DDF).
+//! It does not write RAID 4, 5 and 6 of LVM or with a journal, reshape, or read external metadata (IMSM, DDF).
 
 mod assemble;
 mod assembly;
@@ -57,16 +60,24 @@ mod sync;
 mod tests;
 
 pub use self::assemble::{Membership, Picture};
+pub(crate) use self::assembly::{Assembly, Facts, Part};
+pub(crate) use self::create::write::wipe as wipe_superblocks;
 pub use self::create::{BitmapChoice, CreateOptions, Created, NAME_MAX, NewMember, create};
 pub use self::error::ArrayError;
 pub use self::examine::{Found, examine, newest};
+pub(crate) use self::member::Member;
 pub use self::member_guard::{Takeover, VALID_FOR};
+pub(crate) use self::mirror::range_locks;
 pub use self::node::{AddOptions, Array};
 pub use self::open::open;
+pub(crate) use self::open::open_assembly;
 pub use self::options::{
     ArrayOptions, Candidate, MEMBER_TIMEOUT, Raid0Layout, Reopen, ReopenError, SyncRates,
 };
+#[cfg(test)]
+pub(crate) use self::parity::tests::writer as parity_writer;
 pub use self::status::{
     ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus, PLACES_MAX, Scrubbed,
     SyncKind, SyncStatus,
 };
+pub(crate) use self::sync::rate;

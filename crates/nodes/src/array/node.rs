@@ -6,7 +6,7 @@ use block::{
 };
 use tokio::sync::broadcast;
 
-use super::format::Level;
+use super::format::{Level, Version};
 use super::parity::Parity;
 use super::striped::Striped;
 use super::sync::Kept;
@@ -26,9 +26,9 @@ pub struct Array {
 pub(super) enum Kind {
     /// Linear, RAID 0.
     Striped(Striped),
-    /// RAID 4, 5, 6.
+    /// RAID 4, 5, 6 that are only read.
     Parity(Parity),
-    /// RAID 1, 10.
+    /// RAID 1, 10, and 4, 5, 6 that are written.
     Mirror(Kept),
 }
 
@@ -45,7 +45,7 @@ pub struct AddOptions {
 
 /// Why an operation is not possible on an array.
 fn no_copies(level: Level, what: &str) -> ArrayError {
-    let next = "only mirrors (RAID 1 and 10) can do that";
+    let next = "only arrays with copies or parity can do that";
     ArrayError::refused(format!("{level} keeps no copies: {what}"), next)
 }
 
@@ -98,7 +98,10 @@ impl Array {
     pub async fn add(&self, disk: Candidate, options: AddOptions) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be added")),
-            Kind::Mirror(mirror) => mirror.add(disk, options).await,
+            Kind::Mirror(mirror) => {
+                self.must_be_md()?;
+                mirror.add(disk, options).await
+            }
         }
     }
 
@@ -109,7 +112,10 @@ impl Array {
     pub async fn re_add(&self, disk: Candidate) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can come back")),
-            Kind::Mirror(mirror) => mirror.re_add(disk).await,
+            Kind::Mirror(mirror) => {
+                self.must_be_md()?;
+                mirror.re_add(disk).await
+            }
         }
     }
 
@@ -133,7 +139,10 @@ impl Array {
     pub async fn remove(&self, member: &str) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be removed")),
-            Kind::Mirror(mirror) => mirror.remove(member).await,
+            Kind::Mirror(mirror) => {
+                self.must_be_md()?;
+                mirror.remove(member).await
+            }
         }
     }
 
@@ -144,7 +153,10 @@ impl Array {
     pub async fn grow(&self, parts: u32) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("it cannot have more of them")),
-            Kind::Mirror(mirror) => mirror.grow(parts).await,
+            Kind::Mirror(mirror) => {
+                self.must_be_md()?;
+                mirror.grow(parts).await
+            }
         }
     }
 
@@ -192,6 +204,14 @@ impl Array {
         }
     }
 
+    /// Does what is to be done in the background, for callers of other modules that opened it without.
+    #[cfg(test)]
+    pub(crate) async fn work(&self) {
+        if let Kind::Mirror(mirror) = &self.kind {
+            mirror.work().await.expect("what is to be done can be done");
+        }
+    }
+
     /// Does what is done in the background by the clock, for callers that opened it without: see [`SyncManager`].
     #[cfg(test)]
     pub(super) fn by_hand(&self) -> &SyncManager {
@@ -201,14 +221,24 @@ impl Array {
         }
     }
 
+    /// Refuses a change of members where LVM's metadata lists them.
+    fn must_be_md(&self) -> Result<(), ArrayError> {
+        let status = self.status();
+        if status.version != Version::DmRaid {
+            return Ok(());
+        }
+        let what = format!("the images of {} are listed by LVM", status.name);
+        Err(ArrayError::refused(what, "change them with lvconvert"))
+    }
+
     fn refused(&self, what: &str) -> ArrayError {
         match &self.kind {
             Kind::Striped(_) | Kind::Mirror(_) => no_copies(self.status().level, what),
             Kind::Parity(_) => {
                 let level = self.status().level;
                 ArrayError::refused(
-                    format!("arrays of {level} are only read here: {what}"),
-                    "do that with mdadm",
+                    format!("the array ({level}) is only read: {what}"),
+                    "open it for writing, or do that with mdadm",
                 )
             }
         }

@@ -4,6 +4,8 @@
 //!
 //! * All members are examined at the same time, and nothing is written: what is written when an array is
 //!   opened for writing is its node's, once all of them were understood.
+//! * Parity is repaired by partial parity logs before an array is used that was not stopped cleanly, if it is opened for
+//!   writing.
 //! * An array that goes on, on another machine's disk, without a member that worked says so there before it is used.
 
 use std::sync::Arc;
@@ -41,21 +43,37 @@ pub async fn open(
     options: ArrayOptions,
 ) -> Result<Arc<Array>, ArrayError> {
     let assembly = Box::pin(assembled(candidates, &options)).await?;
+    open_assembly(assembly, &options).await
+}
+
+/// Opens an array of which the holders are known.
+///
+/// # Errors
+/// [`ArrayError`]: why not; nothing was written, but superblocks where the array goes on without a member that is on another
+/// machine, and parity where its logs could be replayed only in part.
+pub(crate) async fn open_assembly(
+    assembly: Assembly,
+    options: &ArrayOptions,
+) -> Result<Arc<Array>, ArrayError> {
     let remarks = assembly.remarks.clone();
     let kind = match assembly.facts.level {
-        Level::Linear | Level::Raid0 => Kind::Striped(Striped::open(assembly, &options)?),
-        Level::Raid4 | Level::Raid5 | Level::Raid6 => {
-            Kind::Parity(Parity::open(assembly, &options).await?)
+        Level::Linear | Level::Raid0 => Kind::Striped(Striped::open(assembly, options)?),
+        Level::Raid4 | Level::Raid5 | Level::Raid6 if is_only_read(options) => {
+            Kind::Parity(Parity::open(assembly, options).await?)
         }
-        Level::Raid1 | Level::Raid10 => {
-            let expected = Expected::of(&assembly, &options);
-            let mirror = Mirror::open(assembly, &options).await?;
+        Level::Raid1 | Level::Raid10 | Level::Raid4 | Level::Raid5 | Level::Raid6 => {
+            let expected = Expected::of(&assembly, options);
+            let mirror = Mirror::open(assembly, options).await?;
+            let logs = mirror.read_logs().await?;
             let taken_over = mirror.take_over().await;
             taken_over.map_err(|error| {
                 let what = format!("that a member is missing cannot be recorded: {error}");
                 ArrayError::refused(what, None)
             })?;
-            Kind::Mirror(Kept::new(mirror, expected, &options))
+            if let Some(logs) = logs {
+                mirror.replay(logs).await?;
+            }
+            Kind::Mirror(Kept::new(mirror, expected, options))
         }
         level @ Level::Other(_) => {
             let what = format!("arrays of {level} are not known here");
@@ -63,6 +81,11 @@ pub async fn open(
         }
     };
     Ok(Arc::new(Array::of(kind, remarks)))
+}
+
+/// Whether an array with parity is opened by what only reads.
+const fn is_only_read(options: &ArrayOptions) -> bool {
+    options.read_only || options.force_dirty_degraded
 }
 
 /// A candidate that was examined.

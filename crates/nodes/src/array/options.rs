@@ -74,6 +74,8 @@ pub struct ArrayOptions {
     /// Open RAID 4, 5, 6 for reading although it is dirty and degraded: what was being written when
     /// it stopped may be wrong.
     pub force_dirty_degraded: bool,
+    /// RAID 4, 5, 6: compute parity from all data of a row, not from parity that is there: it may never have been computed.
+    pub reconstruct_writes: bool,
     /// How long a request to a member may take before that member has failed.
     pub member_timeout: Duration,
     /// Bounds of resync, recovery and scrub.
@@ -124,6 +126,7 @@ impl Default for ArrayOptions {
             prefer: None,
             raid0_layout: None,
             force_dirty_degraded: false,
+            reconstruct_writes: false,
             member_timeout: MEMBER_TIMEOUT,
             rates: SyncRates::default(),
             background: true,

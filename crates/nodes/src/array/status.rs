@@ -35,6 +35,8 @@ pub struct ArrayStatus {
     pub events: u64,
     /// Its bitmap.
     pub bitmap: Option<BitmapStatus>,
+    /// Whether members keep partial parity logs (mdadm's consistency policy `ppl`).
+    pub ppl: bool,
     /// Its members by their parts, then spares and those that failed.
     pub members: Vec<MemberStatus>,
     /// Copies may differ, and no resync is under way: it is still to come, or cannot begin.

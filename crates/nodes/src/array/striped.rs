@@ -94,6 +94,7 @@ impl Striped {
             clean: true,
             events: self.events,
             bitmap: None,
+            ppl: false,
             members: (0..).zip(&self.members).map(member).collect(),
             resync_pending: false,
             sync: None,
@@ -229,7 +230,7 @@ impl BlockDevice for Striped {
     }
 
     fn identity(&self) -> Option<Identity> {
-        Some(Identity::of("md", &[&self.facts.uuid]))
+        self.facts.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -1,5 +1,6 @@
 //! Tests of looking for superblocks on disks; [`opening`] of arrays, [`striped`] ones; what becomes of mirrors ([`life`]),
-//! which may not become a member ([`coming`]), and [`worlds`] of them; [`two_hosts`] at one member.
+//! which may not become a member ([`coming`]), and [`worlds`] of them; [`two_hosts`] at one member; what [`unreadable`]
+//! places cost.
 
 mod divergence;
 mod growth_refusals;
@@ -8,6 +9,7 @@ mod open;
 mod slow;
 mod striped;
 pub(in crate::array) mod two_hosts;
+mod unreadable;
 pub(in crate::array) mod worlds;
 
 use std::sync::Arc;
@@ -71,7 +73,7 @@ fn of_several_superblocks_the_last_made_counts() {
 }
 
 #[test]
-fn a_damaged_superblock_is_told_and_does_not_count() {
+fn a_damaged_superblock_is_reported_and_does_not_count() {
     let of = mirror(Version::V1_2, 0);
     let damaged = disk(&[of]);
     put(&damaged, 4096 + 200, vec![0xff]);

@@ -32,6 +32,7 @@ fn status() -> ArrayStatus {
             chunks: 64,
             dirty: 0,
         }),
+        ppl: false,
         members: vec![of("a.img", Some(0)), of("b.img", Some(1))],
         resync_pending: false,
         sync: None,

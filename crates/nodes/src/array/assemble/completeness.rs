@@ -63,6 +63,19 @@ fn dirty_and_degraded(
     if !has_parity || whole || fresh.synced_to.is_none() || rules.force_dirty_degraded {
         return Ok(());
     }
+    // Where parity fits up to some place, a resync had not ended: no log says more.
+    let has_log = fresh.keeps_ppl() && fresh.synced_to == Some(0);
+    if has_log && !rules.read_only {
+        // What its logs say decides, once they were read.
+        return Ok(());
+    }
+    let next = match has_log {
+        true => {
+            "open it for writing once, which repairs parity from its partial parity logs, or add \
+             force-dirty-degraded=true to read it all the same"
+        }
+        false => "name all members, or add force-dirty-degraded=true to read it all the same",
+    };
     let name = called(witnesses, picture);
     Err(ArrayError::refused(
         format!(
@@ -70,7 +83,7 @@ fn dirty_and_degraded(
              written last may be wrong where it is computed from parity",
             fresh.level
         ),
-        "name all members, or add force-dirty-degraded=true to read it all the same",
+        next,
     ))
 }
 

@@ -164,7 +164,7 @@ pub(super) fn no_split(
             story(witnesses, &theirs)
         ),
         format!(
-            "decide whose data count: prefer={one} or prefer={two}; the other side is then copied anew, \
+            "select the side to keep: prefer={one} or prefer={two}; the other side is then rebuilt, \
              and what only it has is lost (look at each alone first, read-only)"
         ),
     ))

@@ -22,7 +22,7 @@ pub(super) fn of(
     let size = size.ok_or_else(|| {
         let name = &witnesses[picture.freshest].name;
         ArrayError::refused(
-            format!("{name} tells of an array of a size that cannot be"),
+            format!("{name} records an array of an impossible size"),
             "see `outboard inspect` for what the other disks say",
         )
     })?;

@@ -131,15 +131,15 @@ pub(super) const fn own_part(member: &Superblock) -> Option<u16> {
 }
 
 /// What `table` says that `member` is.
-pub(super) fn told(table: &Superblock, member: &Superblock) -> Role {
+pub(super) fn recorded_role(table: &Superblock, member: &Superblock) -> Role {
     let index = usize::try_from(member.number).ok();
-    let told = index.and_then(|index| table.roles.get(index));
-    told.copied().unwrap_or(Role::Faulty)
+    let recorded_role = index.and_then(|index| table.roles.get(index));
+    recorded_role.copied().unwrap_or(Role::Faulty)
 }
 
 /// Whether `table` has `member` as a working one.
 pub(super) fn lists(table: &Superblock, member: &Superblock) -> bool {
-    own_part(member).is_some_and(|part| told(table, member) == Role::Active(part))
+    own_part(member).is_some_and(|part| recorded_role(table, member) == Role::Active(part))
 }
 
 /// The member with most changes among those that `counts` lets through, the first of equals. Spares count
@@ -179,7 +179,7 @@ fn membership(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membe
     }
     let ahead = preferred && member.events > fresh.events.saturating_add(1);
     let up_to_date = member.events.saturating_add(1) >= fresh.events && !ahead;
-    match told(fresh, member) {
+    match recorded_role(fresh, member) {
         Role::Active(part) if up_to_date => holding(member, part),
         _ => Membership::Stale { part: own },
     }

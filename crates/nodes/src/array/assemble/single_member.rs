@@ -3,6 +3,7 @@
 use super::{Rules, Witness, layout_of};
 use crate::array::ArrayError;
 use crate::array::format::bitmap;
+use crate::array::format::ppl::PplSpace;
 use crate::array::format::{Level, Role, Superblock, Version, features, layout_name};
 
 /// The reshape went from the end to the beginning.
@@ -23,18 +24,11 @@ const REFUSED: [(u32, &str, &str); 2] = [
 ];
 
 /// What is refused for writing alone.
-const NOT_WRITTEN: [(u32, &str, &str); 2] = [
-    (
-        features::PPL | features::MULTIPLE_PPLS,
-        "keeps partial parity (PPL)",
-        "open it read-only",
-    ),
-    (
-        features::REPLACEMENT,
-        "is taking the place of a member that still works",
-        "open it read-only, or let mdadm finish the replacement",
-    ),
-];
+const NOT_WRITTEN: [(u32, &str, &str); 1] = [(
+    features::REPLACEMENT,
+    "is taking the place of a member that still works",
+    "open it read-only, or let mdadm finish the replacement",
+)];
 
 /// Refuses what cannot be opened, or not so.
 pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> {
@@ -68,9 +62,34 @@ pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> 
             return Err(ArrayError::refused(format!("{name} {what}"), next));
         }
     }
+    partial_parity(witness, rules)?;
     shape(witness)?;
     room(witness)?;
     bitmap(witness, rules)
+}
+
+/// A partial parity log that cannot be kept as it must be is refused for writing.
+fn partial_parity(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> {
+    let superblock = &witness.superblock;
+    if rules.read_only || !superblock.keeps_ppl() {
+        return Ok(());
+    }
+    let why = if superblock.level != Level::Raid5 {
+        "its level has none"
+    } else if superblock.features & features::BITMAP != 0 {
+        "it has a bitmap, too"
+    } else if PplSpace::of(superblock).is_none() {
+        "there is no room for it"
+    } else {
+        return Ok(());
+    };
+    Err(ArrayError::refused(
+        format!(
+            "{} keeps a partial parity log (PPL) that cannot be: {why}",
+            witness.name
+        ),
+        "open it read-only",
+    ))
 }
 
 /// Level, layout, chunk and count of members.
@@ -150,7 +169,7 @@ fn room(witness: &Witness) -> Result<(), ArrayError> {
     if !superblock.fits(*size) {
         let needs = superblock.data.offset.saturating_add(superblock.data.len);
         return Err(ArrayError::refused(
-            format!("{name} has {size} bytes, its superblock tells of {needs}"),
+            format!("{name} has {size} bytes, its superblock records {needs}"),
             next,
         ));
     }

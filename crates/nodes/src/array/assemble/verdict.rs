@@ -61,7 +61,7 @@ fn remarks(witnesses: &[Witness], picture: &Picture, rules: &Rules) -> Vec<Strin
                 fresh.superblock.events
             )),
             Membership::Split { .. } => Some(format!(
-                "{name} is to be copied anew, all of it: the side of {} is preferred",
+                "{name} is to be rebuilt completely: the side of {} is preferred",
                 fresh.name
             )),
             Membership::Failed => Some(format!("{name} has failed")),

@@ -53,7 +53,7 @@ fn failed(member: &str, source: IoError) -> ArrayError {
 ///
 /// # Errors
 /// What reading or writing fails with.
-pub(in crate::array) async fn wipe(disk: &Node) -> Result<(), IoError> {
+pub(crate) async fn wipe(disk: &Node) -> Result<(), IoError> {
     let disk = &any_block(disk);
     let mut found = false;
     for (_, at) in places(disk.geometry().size) {

@@ -156,12 +156,12 @@ impl MemberGuard {
     }
 
     /// Whether a change may be sent without looking.
-    pub(in crate::array) fn may_change_now(&self) -> bool {
+    pub(in crate::array) fn may_try_change(&self) -> bool {
         self.freshness() != Freshness::Over
     }
 
     /// Whether a read may be sent without looking.
-    pub(in crate::array) fn may_read_now(&self) -> bool {
+    pub(in crate::array) fn may_try_read(&self) -> bool {
         let known = self.known();
         let is_unwritten = known.images.is_empty();
         is_unwritten || is_off() || known.seen.is_some() && known.epoch == self.epoch()
@@ -193,11 +193,11 @@ impl MemberGuard {
     /// # Errors
     /// The disk is not ours any more, or cannot be read.
     pub(in crate::array) async fn admit_read(&self, timeout: Duration) -> Result<(), IoError> {
-        if self.may_read_now() {
+        if self.may_try_read() {
             return Ok(());
         }
         let _one = self.turn.lock().await;
-        if self.may_read_now() {
+        if self.may_try_read() {
             return Ok(());
         }
         self.look(timeout).await
@@ -256,12 +256,12 @@ impl MemberGuard {
     /// the turn.
     async fn look_until_fresh(&self, timeout: Duration) -> Result<(), IoError> {
         for _ in 0..LOOKS_MAX {
-            if self.may_change_now() {
+            if self.may_try_change() {
                 return Ok(());
             }
             self.look(timeout).await?;
         }
-        if self.may_change_now() {
+        if self.may_try_change() {
             return Ok(());
         }
         let place = Range::new(self.at, PLACE_LEN);

@@ -103,7 +103,7 @@ impl Mirror {
         }
         assert!(
             guarded.state.must_commit(),
-            "whoever waits for a commit waits for something that one writes"
+            "a commit is awaited only for what one writes"
         );
         let plan = guarded.state.plan(seconds());
         let mirror = self.own.clone();

@@ -24,7 +24,7 @@ struct MemberExtents {
     start: u64,
     end: u64,
     /// Its answer, bytes of its data.
-    told: Vec<Extent>,
+    reported: Vec<Extent>,
 }
 
 const fn data(range: Range) -> Extent {
@@ -45,14 +45,14 @@ impl Mirror {
         };
         for piece in reading.view.layout.pieces(range).take(PIECES_MAX) {
             let from = reading.pick(&piece, |_| true);
-            let from = from.filter(|_| !self.lock().state.is_needed(piece.range));
+            let from = from.filter(|_| !self.lock().state.is_needed_at(piece.range));
             let from = from.map(|(holder, within)| {
                 let target = &holder.target;
                 let known = asked.entry(target.slot).or_insert_with(|| MemberExtents {
                     target: target.clone(),
                     start: within.offset,
                     end: within.end(),
-                    told: Vec::new(),
+                    reported: Vec::new(),
                 });
                 known.start = known.start.min(within.offset);
                 known.end = known.end.max(within.end());
@@ -63,14 +63,14 @@ impl Mirror {
         let questions = asked.values().map(MemberExtents::ask);
         let answers = join_all(questions).await;
         for (known, answer) in asked.values_mut().zip(answers) {
-            known.told = answer;
+            known.reported = answer;
         }
         let mut extents = Vec::new();
         let mut end = range.offset;
         for (piece, from) in pieces {
             end = piece.end();
             match from {
-                Some((slot, at)) => asked[&slot].tell(piece, at, &mut extents),
+                Some((slot, at)) => asked[&slot].append_to(piece, at, &mut extents),
                 None => extents.push(data(piece)),
             }
         }
@@ -85,7 +85,7 @@ impl MemberExtents {
     async fn ask(&self) -> Vec<Extent> {
         let within = Range::new(self.start, self.end - self.start);
         let below = self.target.place(within);
-        let Ok(told) = self.target.disk.extents(below).await else {
+        let Ok(reported) = self.target.disk.extents(below).await else {
             return vec![data(within)];
         };
         let moved = |extent: Extent| Extent {
@@ -95,14 +95,16 @@ impl MemberExtents {
             ),
             ..extent
         };
-        told.into_iter().map(moved).collect()
+        reported.into_iter().map(moved).collect()
     }
 
     /// Its answer for a piece, which it has from byte `at` on.
-    fn tell(&self, piece: Range, at: u64, into: &mut Vec<Extent>) {
+    fn append_to(&self, piece: Range, at: u64, into: &mut Vec<Extent>) {
         let end = at + piece.len;
-        let first = self.told.partition_point(|extent| extent.range.end() <= at);
-        let within = self.told[first..].iter();
+        let first = self
+            .reported
+            .partition_point(|extent| extent.range.end() <= at);
+        let within = self.reported[first..].iter();
         for extent in within.take_while(|extent| extent.range.offset < end) {
             let from = extent.range.offset.max(at);
             let to = extent.range.end().min(end);

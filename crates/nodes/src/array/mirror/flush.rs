@@ -47,7 +47,10 @@ impl Mirror {
     }
 
     /// Sends the same to all members that hold a part. One that fails at it has failed; `Err`: one that cannot be failed.
-    async fn on_all(&self, ask: impl Fn(&Target) -> IoFuture<'_, ()>) -> Result<(), IoError> {
+    pub(super) async fn on_all(
+        &self,
+        ask: impl Fn(&Target) -> IoFuture<'_, ()>,
+    ) -> Result<(), IoError> {
         let view = self.view();
         let targets: Vec<Arc<Target>> = view.holders().map(|h| h.target.clone()).collect();
         let asked: Vec<_> = targets.iter().map(|target| ask(target)).collect();
@@ -90,6 +93,11 @@ impl Mirror {
 
     async fn resync_cancelled(&self, cancelled: CancelledChange) -> Result<(), IoError> {
         let range = cancelled.range;
+        if self.layout().parity().is_some() {
+            // What of it landed is not known, and data are not touched: parity is recomputed.
+            self.lock().state.need(range);
+            return Ok(());
+        }
         match cancelled.what {
             Cancelled::Trim => Ok(()),
             Cancelled::Zeroes => {

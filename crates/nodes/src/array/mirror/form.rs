@@ -123,7 +123,7 @@ impl Mirror {
         places.check(
             "it is not taken in",
             name,
-            "add it anew: all of it is copied",
+            "add it again: all of it is copied",
         )
     }
 

@@ -1,4 +1,4 @@
-//! [`Layout`]: where the copies of each byte are, for levels 1 and 10. Pure.
+//! [`Layout`]: where the copies of each byte are, for levels 1 and 10; with parity each byte has one copy. Pure.
 //!
 //! ```text
 //! near=2, 3 parts      far=2, 3 parts       offset=2, 3 parts
@@ -13,6 +13,11 @@
 //! * Every byte of the array has the same number of copies, each on another part; no place of a member holds two
 //!   bytes (a layout for which md itself breaks this is refused).
 //! * A piece lies together on each of its parts.
+//!
+//! # Where bits, locks and windows count
+//!
+//! Bitmap, locks of ranges, resync and `synced_to` count bytes of the array where it keeps copies, and bytes of each member's
+//! data where it keeps parity: a bit, or a lock, is then of the rows that lie there ([`Layout::sync_range`]).
 
 use block::Range;
 use smallvec::SmallVec;
@@ -20,6 +25,7 @@ use smallvec::SmallVec;
 use super::super::ArrayError;
 use super::super::assembly::Facts;
 use super::super::format::Level;
+use super::super::parity;
 
 /// Bits of md's number for layouts of RAID 10.
 const OFFSET: u32 = 1 << 16;
@@ -58,7 +64,22 @@ impl Piece {
 pub(in crate::array) struct Layout {
     parts: usize,
     size: u64,
-    dealt: Option<Dealt>,
+    form: Form,
+}
+
+/// How bytes are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Form {
+    /// Level 1: each part has all of them.
+    Whole,
+    /// Level 10.
+    Dealt(Dealt),
+    /// Levels 4, 5 and 6.
+    Parity {
+        layout: parity::layout::Layout,
+        /// Bytes of each member.
+        member_size: u64,
+    },
 }
 
 /// Level 10: chunks are dealt out to the parts.
@@ -79,17 +100,30 @@ struct Dealt {
 }
 
 impl Layout {
-    /// The layout of an array of level 1 or 10.
+    /// The layout of an array of level 1, 10, 4, 5 or 6.
     pub(in crate::array) fn of(facts: &Facts) -> Result<Self, ArrayError> {
         let parts = usize::try_from(facts.parts).unwrap_or(usize::MAX);
-        if facts.level == Level::Raid10 {
-            return Self::dealt(facts, parts);
-        }
+        let form = match facts.level {
+            Level::Raid10 => return Self::dealt(facts, parts),
+            Level::Raid4 | Level::Raid5 | Level::Raid6 => Form::Parity {
+                layout: parity::layout_of(facts)?,
+                member_size: facts.member_size,
+            },
+            _ => Form::Whole,
+        };
         Ok(Self {
             parts,
             size: facts.size,
-            dealt: None,
+            form,
         })
+    }
+
+    /// Where data and parity are, if it keeps parity.
+    pub(in crate::array) const fn parity(&self) -> Option<&parity::layout::Layout> {
+        match &self.form {
+            Form::Parity { layout, .. } => Some(layout),
+            Form::Whole | Form::Dealt(_) => None,
+        }
     }
 
     fn dealt(facts: &Facts, parts: usize) -> Result<Self, ArrayError> {
@@ -117,7 +151,7 @@ impl Layout {
         Ok(Self {
             parts,
             size: (chunks * facts.chunk).min(facts.size),
-            dealt: Some(Dealt {
+            form: Form::Dealt(Dealt {
                 chunk: facts.chunk,
                 near,
                 far,
@@ -132,7 +166,10 @@ impl Layout {
 
     /// The same with more or fewer parts; only where each part has a copy of everything.
     pub(in crate::array) fn with_parts(&self, parts: usize) -> Self {
-        assert!(self.dealt.is_none(), "only a mirror changes its parts so");
+        assert!(
+            self.form == Form::Whole,
+            "only a mirror changes its parts so"
+        );
         Self {
             parts,
             ..self.clone()
@@ -144,13 +181,44 @@ impl Layout {
         self.size
     }
 
+    /// How many bytes bits, locks and windows cover.
+    pub(in crate::array) const fn sync_size(&self) -> u64 {
+        match self.form {
+            Form::Parity { member_size, .. } => member_size,
+            Form::Whole | Form::Dealt(_) => self.size,
+        }
+    }
+
+    /// The bytes that bits, locks and windows count for `range` of the array.
+    #[inline]
+    pub(in crate::array) fn sync_range(&self, range: Range) -> Range {
+        match &self.form {
+            Form::Parity { layout, .. } => parity::plan::footprint(layout, range),
+            Form::Whole | Form::Dealt(_) => range,
+        }
+    }
+
     /// The first bytes of `range` that lie together.
     #[inline]
     pub(in crate::array) fn piece(&self, range: Range) -> Piece {
-        let Some(dealt) = &self.dealt else {
-            let at = range.offset;
-            let copies = (0..self.parts).map(|part| Copy { part, at }).collect();
-            return Piece { range, copies };
+        let dealt = match &self.form {
+            Form::Dealt(dealt) => dealt,
+            Form::Whole => {
+                let at = range.offset;
+                let copies = (0..self.parts).map(|part| Copy { part, at }).collect();
+                return Piece { range, copies };
+            }
+            Form::Parity { layout, .. } => {
+                let len = range.len.min(parity::plan::run(layout, range.offset));
+                let range = Range::new(range.offset, len);
+                let bytes = parity::plan::single(layout, range).expect("a run lies on one part");
+                let copy = Copy {
+                    part: bytes.part,
+                    at: bytes.range.offset,
+                };
+                let copies = std::iter::once(copy).collect();
+                return Piece { range, copies };
+            }
         };
         let within = range.offset % dealt.chunk;
         let len = range.len.min(dealt.chunk - within);
@@ -174,25 +242,29 @@ impl Layout {
         })
     }
 
-    /// The bytes of the array of which `part` holds a copy at byte `at` of its data, as far as they lie together.
-    /// `None`: nothing of the array is there.
+    /// What bits and windows count for byte `at` of the data of `part`, as far as they lie together. `None`: nothing of
+    /// the array is there.
     pub(in crate::array) fn held(&self, part: usize, at: u64) -> Option<Range> {
-        let offset = match &self.dealt {
-            None => at,
-            Some(dealt) => dealt.array_offset(part as u64, at)?,
+        let (offset, len) = match &self.form {
+            Form::Whole | Form::Parity { .. } => (at, u64::MAX),
+            Form::Dealt(dealt) => {
+                let offset = dealt.array_offset(part as u64, at)?;
+                (offset, dealt.chunk - at % dealt.chunk)
+            }
         };
-        let len = match &self.dealt {
-            None => self.size.checked_sub(at)?,
-            Some(dealt) => dealt.chunk - at % dealt.chunk,
-        };
-        let len = len.min(self.size.checked_sub(offset)?);
+        let len = len.min(self.sync_size().checked_sub(offset)?);
         (len > 0).then(|| Range::new(offset, len))
     }
 
-    /// Whether every byte has a copy on a part for which `present` is true.
+    /// Whether every byte has a copy, or can be computed, on parts for which `present` is true.
     pub(in crate::array) fn survives(&self, present: impl Fn(usize) -> bool) -> bool {
-        let Some(dealt) = &self.dealt else {
-            return (0..self.parts).any(present);
+        let dealt = match &self.form {
+            Form::Dealt(dealt) => dealt,
+            Form::Whole => return (0..self.parts).any(present),
+            Form::Parity { layout, .. } => {
+                let gone = (0..self.parts).filter(|part| !present(*part));
+                return gone.count() <= layout.parities();
+            }
         };
         // The parts repeat after so many chunks.
         (0..dealt.parts).all(|chunk| {

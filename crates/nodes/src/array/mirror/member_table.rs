@@ -262,7 +262,7 @@ impl MemberTable {
             return LogChange::Unchanged;
         }
         tracing::warn!(
-            "{}: {} places cannot be written: others hold them",
+            "{}: {} places are noted as bad, and not read of it",
             member.target.name,
             bad.len()
         );
@@ -305,6 +305,23 @@ impl MemberTable {
         };
         if let SlotState::Rebuilding(known) = &mut self.slots[slot.0].state {
             *known = (*known).max(to);
+            self.rebuild_view();
+        }
+    }
+
+    /// Whether members keep partial parity logs.
+    pub(super) fn keeps_ppl(&self) -> bool {
+        let mut holders = self.slots.iter().filter(|slot| slot.holds());
+        holders.any(|slot| slot.superblock.keeps_ppl())
+    }
+
+    /// A member that is being rebuilt holds nothing after all.
+    pub(super) fn restart_rebuild(&mut self, slot: SlotId) {
+        let member = &mut self.slots[slot.0];
+        if member.is_rebuilding() {
+            member.state = SlotState::Rebuilding(0);
+            member.rebuilt_durably = 0;
+            member.by_bitmap = false;
             self.rebuild_view();
         }
     }
@@ -369,10 +386,7 @@ impl MemberTable {
     pub(super) fn set_parts(&mut self, parts: u32) {
         let count = usize::try_from(parts).expect("parts are few");
         let mut gone = self.parts.iter().skip(count);
-        assert!(
-            gone.all(Option::is_none),
-            "a part that somebody holds stays"
-        );
+        assert!(gone.all(Option::is_none), "a slot with a member stays");
         self.layout = Arc::new(self.layout.with_parts(count));
         self.parts.resize(count, None);
         self.rebuild_view();

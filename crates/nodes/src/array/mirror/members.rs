@@ -369,9 +369,9 @@ impl Target {
         Range::new(0, self.disk.geometry().block_size.into())
     }
 
-    /// Whether it is worth to ask it in line. It is not where it would have waited lately.
+    /// Whether it is worth to ask it on the fast path. It is not where it would have waited lately.
     pub(super) fn answers_now(&self) -> bool {
-        let may_change = |guard: &Arc<MemberGuard>| guard.may_change_now();
+        let may_change = |guard: &Arc<MemberGuard>| guard.may_try_change();
         if !self.guard.as_ref().is_none_or(may_change) {
             return false;
         }
@@ -382,9 +382,9 @@ impl Target {
         false
     }
 
-    /// Whether it may be read in line.
-    pub(super) fn may_read_now(&self) -> bool {
-        let may_read = |guard: &Arc<MemberGuard>| guard.may_read_now();
+    /// Whether it may be read on the fast path.
+    pub(super) fn may_try_read(&self) -> bool {
+        let may_read = |guard: &Arc<MemberGuard>| guard.may_try_read();
         !self.fence.is_closed() && self.guard.as_ref().is_none_or(may_read)
     }
 

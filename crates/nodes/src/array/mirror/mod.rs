@@ -1,4 +1,4 @@
-//! `mirror`: arrays of levels 1 and 10, read and written.
+//! `mirror`: arrays that are kept in sync, read and written: copies (levels 1 and 10), and parity (4, 5 and 6: `rows`).
 //!
 //! ```text
 //! write ─► turn ─► array dirty, bits set: durable ─► all members at once ─► failures: durable ─► acknowledged
@@ -14,7 +14,7 @@
 //! * Members know that the array is dirty, and which bits are set, before any of them sees data; they are flushed
 //!   before one of these is taken back.
 //! * A change is acknowledged once all members have it that have not failed, and the failures are durable.
-//! * Changes that overlap are carried out one behind the other, on all members: copies end equal.
+//! * Changes that overlap are carried out one behind the other, on all members: copies end equal, parity fits.
 //! * Once another host took the array over, every request fails, and no member is written any more
 //!   ([`super::member_guard`]).
 //! * A future that is dropped leaves nothing half known: a commit goes on without it, and what was cancelled in flight
@@ -30,7 +30,9 @@
 //! | [`range_locks`] | the order of overlapping changes, and what was cancelled | members, and what a change does |
 //! | [`read_balance`] | which of several copies is read | what a copy is |
 //!
-//! The engines to come (parity, reshape) are to use the same four; what is the mirror's alone is in `write`, `read` and `flush`.
+//! Arrays with parity use the same four, and all of `commit`, `bits`, `status` and `windows`: a row's columns take the place of an
+//! array's bytes where bits, locks and windows count ([`layout`]). What is of copies alone is in `write`, `answers`, `read` and
+//! `flush`, of parity alone in `rows`.
 //!
 //! # What it does not do
 //!
@@ -52,10 +54,11 @@ mod open;
 mod phase;
 mod placement;
 mod plan;
-mod range_locks;
+pub(crate) mod range_locks;
 mod read;
 mod read_balance;
 mod read_errors;
+mod rows;
 mod state;
 mod status;
 #[cfg(test)]
@@ -78,6 +81,7 @@ use tokio::sync::{Notify, Semaphore, broadcast};
 use self::bits::Bits;
 use self::commit::Driven;
 use self::layout::Layout;
+use self::rows::Rows;
 use self::state::State;
 use self::write::Change;
 #[allow(unused_imports, reason = "what `sync` works with")]
@@ -85,6 +89,7 @@ pub(in crate::array) use self::{
     member_table::{Failing, SlotState},
     members::{Holder, SlotId, Target, View},
     open::{in_blocks, not_understood},
+    rows::{RowStop, RowsChecked, check_rows, recover_rows},
     windows::Window,
 };
 use super::ArrayEvent;
@@ -99,7 +104,7 @@ struct Guarded {
     commit: Option<Driven>,
 }
 
-/// An array of level 1 or 10.
+/// An array of level 1 or 10, or with parity.
 pub(in crate::array) struct Mirror {
     own: Weak<Self>,
     name: String,
@@ -107,6 +112,8 @@ pub(in crate::array) struct Mirror {
     guarded: Mutex<Guarded>,
     member_timeout: Duration,
     places: Semaphore,
+    /// What it has if it keeps parity.
+    rows: Rows,
     /// One settles at a time.
     settling: tokio::sync::Mutex<()>,
     flush_failed: OnceLock<IoError>,
@@ -196,6 +203,7 @@ impl Mirror {
         // Those that came before.
         let all = u32::try_from(write::CHANGES_MAX).expect("few");
         let _all = self.places.acquire_many(all).await;
+        self.rows.settled().await;
         self.settle_all().await?;
         self.flush_all().await?;
         // Nothing is under way: bits need not grow old to be cleared. md does so too when it stops.
@@ -219,7 +227,10 @@ impl Mirror {
         about(
             Some(range),
             operation,
-            self.change(range, what, flags).await,
+            match self.layout().parity() {
+                Some(_) => self.change_rows(range, what, flags).await,
+                None => self.change(range, what, flags).await,
+            },
         )
     }
 }
@@ -293,11 +304,14 @@ impl BlockDevice for Mirror {
     }
 
     fn identity(&self) -> Option<Identity> {
-        Some(Identity::of("md", &[&self.lock().state.facts.uuid]))
+        self.lock().state.facts.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {
-        Box::pin(self.settle_all())
+        Box::pin(async move {
+            self.rows.settled().await;
+            self.settle_all().await
+        })
     }
 
     fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
@@ -307,7 +321,7 @@ impl BlockDevice for Mirror {
         if range.is_empty() {
             return TryIo::Done;
         }
-        self.read_in_line(range, into)
+        self.try_read_copies(range, into)
     }
 
     fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
@@ -317,7 +331,7 @@ impl BlockDevice for Mirror {
             return TryIo::WouldBlock;
         }
         self.count_request();
-        self.change_now(range, data)
+        self.try_change(range, data)
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {

@@ -19,6 +19,7 @@ use super::member_table::{MemberTable, Slot, SlotState};
 use super::members::{SlotId, Target};
 use super::placement::Places;
 use super::range_locks::RangeLocks;
+use super::rows::{PartialParityLogs, Rows};
 use super::state::State;
 use super::write::CHANGES_MAX;
 use super::{Guarded, Mirror};
@@ -27,21 +28,21 @@ use crate::read::read_within;
 
 /// Events that a listener may be behind before it misses some.
 const EVENTS_MAX: usize = 256;
+/// Smallest blocks of arrays with partial parity logs, bytes.
+const SECTOR: u32 = 512;
 /// Versions of bitmaps that are the usual kind.
 const BITMAP_VERSIONS: std::ops::RangeInclusive<u32> = 3..=4;
 /// Features of arrays that are not written, and what they are called.
-const REFUSED: [(u32, &str); 7] = [
+const REFUSED: [(u32, &str); 5] = [
     (features::RESHAPE, "a reshape was going on"),
     (features::NEW_OFFSET, "its data is being moved"),
     (features::REPLACEMENT, "a member is being replaced"),
     (features::CLUSTERED, "several machines use it at once"),
     (features::JOURNAL, "it has a journal"),
-    (features::PPL, "it has a log of partial parity"),
-    (features::MULTIPLE_PPLS, "it has logs of partial parity"),
 ];
 
 impl Mirror {
-    /// Opens an array of level 1 or 10.
+    /// Opens an array of level 1 or 10, or one of level 4, 5 or 6 that is written.
     ///
     /// # Errors
     /// [`ArrayError`]: why not; nothing was written.
@@ -54,6 +55,11 @@ impl Mirror {
             refuse_writing(&assembly)?;
         }
         let bits = read_bits(&assembly, options.read_only).await?;
+        let uuid = &assembly.facts.uuid;
+        let logs = match options.read_only {
+            true => None,
+            false => PartialParityLogs::open(holders(&assembly).map(|(member, _)| member), uuid)?,
+        };
         let geometry = geometry(&assembly, &layout, options)?;
         let synced_to = assembly.synced_to;
         let events = broadcast::Sender::new(EVENTS_MAX);
@@ -62,7 +68,7 @@ impl Mirror {
         let fence = ArrayFence::new(&name, events.clone(), work.clone());
         let mut state = state(assembly, layout, options, &fence);
         state.ledger.set_found_dirty(synced_to.is_some());
-        state.synced_to = synced_to.filter(|to| *to < state.members.layout.size());
+        state.synced_to = synced_to.filter(|to| *to < state.members.layout.sync_size());
         if let Some((mut bits, header)) = bits {
             if let Some(from) = state.synced_to.take() {
                 bits.need_all_set(from);
@@ -71,7 +77,8 @@ impl Mirror {
             state.bits = Some(bits);
         }
         let listeners = (events, work);
-        let make = |own: &Weak<Self>| make(own, state, geometry, options, listeners);
+        let rows = Rows::new(options, logs);
+        let make = |own: &Weak<Self>| make(own, state, (geometry, rows), options, listeners);
         Ok(Arc::new_cyclic(make))
     }
 
@@ -100,7 +107,7 @@ impl Mirror {
 fn make(
     own: &Weak<Mirror>,
     state: State,
-    geometry: Geometry,
+    (geometry, rows): (Geometry, Rows),
     options: &ArrayOptions,
     (events, work): (broadcast::Sender<ArrayEvent>, Arc<Notify>),
 ) -> Mirror {
@@ -115,6 +122,7 @@ fn make(
         geometry,
         member_timeout: options.member_timeout,
         places: Semaphore::new(CHANGES_MAX),
+        rows,
         settling: tokio::sync::Mutex::new(()),
         flush_failed: OnceLock::new(),
         events,
@@ -126,7 +134,7 @@ fn make(
 }
 
 /// Members with a part, in sync or being rebuilt.
-fn holders(assembly: &Assembly) -> impl Iterator<Item = (&Member, Option<u64>)> {
+fn holders(assembly: &Assembly) -> impl Iterator<Item = (&Member, Option<u64>)> + Clone {
     let parts = assembly.parts.iter();
     parts.filter_map(|part| Some((part.member.as_ref()?, part.rebuilt_to)))
 }
@@ -171,9 +179,7 @@ pub(in crate::array) fn not_understood(superblock: &Superblock) -> Option<String
     match (known, superblock.unknown_features()) {
         (Some((_, why)), _) => Some((*why).to_owned()),
         (None, 0) => None,
-        (None, unknown) => Some(format!(
-            "it uses features {unknown:#x} that nobody here knows"
-        )),
+        (None, unknown) => Some(format!("it uses unknown features {unknown:#x}")),
     }
 }
 
@@ -321,6 +327,20 @@ fn geometry(
     }
     if whole.flush == Support::None {
         whole.fua = Support::None;
+    }
+    let keeps_ppl = |(member, _): (&Member, _)| member.superblock.keeps_ppl();
+    if holders(assembly).any(keeps_ppl) && !options.read_only {
+        // The log counts sectors, and has entries for what is written: zeroes are, and trims would be.
+        whole.block_size = whole.block_size.max(SECTOR);
+        whole.trim = Support::None;
+        whole.write_zeroes = Support::Emulated;
+    }
+    if layout.parity().is_some() && whole.trim.any() {
+        // Parity must fit what a trim leaves: whole rows are zeroed, which must cost no writes.
+        whole.trim = match whole.write_zeroes {
+            Support::Native => Support::Emulated,
+            _ => Support::None,
+        };
     }
     Ok(whole)
 }

@@ -1,4 +1,4 @@
-//! [`RangeLocks`]: which bytes of the array are being changed, in order of arrival. Pure, but for the wakers it keeps.
+//! [`RangeLocks`]: which bytes of a disk with several copies are being changed, in order of arrival. Pure, but for the wakers it keeps.
 //!
 //! # Invariants
 //!
@@ -15,11 +15,11 @@ use smallvec::SmallVec;
 
 /// Name of one change; rises in order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Turn(u64);
+pub(crate) struct Turn(u64);
 
 /// What was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cancelled {
+pub(crate) enum Cancelled {
     /// A write: copies may differ.
     Data {
         /// Nothing of it can land any more.
@@ -33,7 +33,7 @@ pub(super) enum Cancelled {
 
 /// What takes a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A change that a user requested.
     Change,
     /// Copies are compared, or resynced.
@@ -42,16 +42,16 @@ pub(super) enum Kind {
 
 /// What was cancelled, and its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CancelledChange {
-    pub(super) turn: Turn,
-    pub(super) range: Range,
-    pub(super) kind: Kind,
-    pub(super) what: Cancelled,
+pub(crate) struct CancelledChange {
+    pub(crate) turn: Turn,
+    pub(crate) range: Range,
+    pub(crate) kind: Kind,
+    pub(crate) what: Cancelled,
 }
 
 /// How a change stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TurnState {
+pub(crate) enum TurnState {
     /// It may go on.
     Ready,
     /// Another change is before it.
@@ -70,11 +70,11 @@ struct Entry {
 }
 
 /// Wakers to call once the lock of the state is free again.
-pub(super) type Wakers = SmallVec<[Waker; 4]>;
+pub(crate) type Wakers = SmallVec<[Waker; 4]>;
 
 /// All changes that are under way, wait, or were cancelled.
 #[derive(Debug, Default)]
-pub(super) struct RangeLocks {
+pub(crate) struct RangeLocks {
     entries: Vec<Entry>,
     next: u64,
     cancelled: usize,
@@ -86,7 +86,7 @@ pub(super) struct RangeLocks {
 
 impl RangeLocks {
     /// A change of `range` arrives.
-    pub(super) fn enter(&mut self, range: Range, kind: Kind) -> Turn {
+    pub(crate) fn enter(&mut self, range: Range, kind: Kind) -> Turn {
         let turn = Turn(self.next);
         self.next += 1;
         let changes = u64::from(kind == Kind::Change);
@@ -104,7 +104,7 @@ impl RangeLocks {
 
     /// The same, if no other is before it.
     #[inline]
-    pub(super) fn try_enter(&mut self, range: Range) -> Option<Turn> {
+    pub(crate) fn try_enter(&mut self, range: Range) -> Option<Turn> {
         let is_taken = self
             .entries
             .iter()
@@ -113,7 +113,7 @@ impl RangeLocks {
     }
 
     /// How a change stands; where it waits, `waker` is called when that may have changed.
-    pub(super) fn place(&mut self, turn: Turn, waker: &Waker) -> TurnState {
+    pub(crate) fn place(&mut self, turn: Turn, waker: &Waker) -> TurnState {
         let at = self.position(turn);
         let (before, own) = self.entries.split_at_mut(at);
         let own = &mut own[0];
@@ -140,7 +140,7 @@ impl RangeLocks {
 
     /// It has ended. The wakers are those of changes that may be next.
     #[must_use]
-    pub(super) fn leave(&mut self, turn: Turn) -> Wakers {
+    pub(crate) fn leave(&mut self, turn: Turn) -> Wakers {
         let at = self.position(turn);
         let gone = self.entries.remove(at);
         self.cancelled -= usize::from(gone.cancelled.is_some());
@@ -150,7 +150,7 @@ impl RangeLocks {
 
     /// It was cancelled in flight.
     #[must_use]
-    pub(super) fn cancel(&mut self, turn: Turn, what: Cancelled) -> Wakers {
+    pub(crate) fn cancel(&mut self, turn: Turn, what: Cancelled) -> Wakers {
         let at = self.position(turn);
         self.entries[at].cancelled = Some(what);
         self.entries[at].waker = None;
@@ -167,7 +167,7 @@ impl RangeLocks {
 
     /// Removes what was cancelled on the fast path within `turn`'s range and before it, and returns what that was: a change that goes
     /// over it must not leave it half done either.
-    pub(super) fn go_over(&mut self, turn: Turn) -> SmallVec<[Range; 2]> {
+    pub(crate) fn go_over(&mut self, turn: Turn) -> SmallVec<[Range; 2]> {
         let mut over = SmallVec::new();
         if self.cancelled == 0 {
             return over;
@@ -188,7 +188,7 @@ impl RangeLocks {
     }
 
     /// What was cancelled, in order. The caller repairs it: no change goes over it from now on.
-    pub(super) fn take_cancelled(&mut self) -> Vec<CancelledChange> {
+    pub(crate) fn take_cancelled(&mut self) -> Vec<CancelledChange> {
         let cancelled = self.entries.iter_mut().filter_map(|entry| {
             let what = entry.cancelled?;
             if what == (Cancelled::Data { landed: true }) {
@@ -205,7 +205,7 @@ impl RangeLocks {
     }
 
     /// Bytes that users requested to change and wait for.
-    pub(super) fn under_way(&self) -> u64 {
+    pub(crate) fn under_way(&self) -> u64 {
         let changes = self.entries.iter().filter(|entry| {
             // No caller waits for what was cancelled.
             entry.kind == Kind::Change && entry.cancelled.is_none()
@@ -214,17 +214,17 @@ impl RangeLocks {
     }
 
     /// Whether a change has not ended.
-    pub(super) const fn has_changes(&self) -> bool {
+    pub(crate) const fn has_changes(&self) -> bool {
         self.changes > 0
     }
 
     /// Changes that arrived so far.
-    pub(super) const fn begun(&self) -> u64 {
+    pub(crate) const fn begun(&self) -> u64 {
         self.begun
     }
 
     /// How many were cancelled.
-    pub(super) const fn cancelled_count(&self) -> usize {
+    pub(crate) const fn cancelled_count(&self) -> usize {
         self.cancelled
     }
 }

@@ -59,7 +59,7 @@ impl Reading {
     fn of(state: &State, range: Range) -> Self {
         Self {
             view: state.members.view.clone(),
-            unsynced: state.is_needed(range),
+            unsynced: state.is_needed_at(range),
         }
     }
 
@@ -98,6 +98,9 @@ impl Mirror {
 
     /// Reads `range`.
     pub(super) async fn read_all(&self, range: Range) -> Result<IoBufs, IoError> {
+        if self.layout().parity().is_some() {
+            return self.read_rows(range).await;
+        }
         let pieces = self.view().pieces(range);
         if let [only] = pieces.as_slice() {
             return self.read_piece(only).await;
@@ -156,7 +159,10 @@ impl Mirror {
         let written = if target.fail_fast || is_timeout(&error) || is_not_ours(&error) {
             Err((piece.range, error))
         } else {
-            tracing::info!("{}: {error}: it is written anew", target.name);
+            tracing::info!(
+                "{}: {error}: it is rewritten from another member",
+                target.name
+            );
             self.rewrite_copy(piece, &target).await
         };
         if let Err((within, error)) = written {
@@ -168,7 +174,7 @@ impl Mirror {
     }
 
     /// Counts a read error of a member. Whether it had too many, and has failed for that; durable when it resolves.
-    async fn has_worn_out(&self, target: &Target, error: &IoError) -> bool {
+    pub(super) async fn has_worn_out(&self, target: &Target, error: &IoError) -> bool {
         let now = clock::now().saturating_duration_since(self.since);
         let errors =
             |state: &mut State| state.members.slots[target.slot.0].read_errors.one_more(now);
@@ -236,8 +242,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// Reads in line, if the copy to read can be.
-    pub(super) fn read_in_line(&self, range: Range, into: &mut [u8]) -> TryIo {
+    /// Reads on the fast path, if the copy to read can be.
+    pub(super) fn try_read_copies(&self, range: Range, into: &mut [u8]) -> TryIo {
         let reading = self.reading(range);
         for piece in reading.view.layout.pieces(range) {
             let start = Range::new(0, piece.range.offset - range.offset).len_usize();
@@ -246,7 +252,7 @@ impl Mirror {
                 return TryIo::WouldBlock;
             };
             let target = &holder.target;
-            let may = target.may_read_now();
+            let may = target.may_try_read();
             if !may || target.disk.try_read(target.place(within), into) == TryIo::WouldBlock {
                 return TryIo::WouldBlock;
             }
@@ -262,7 +268,7 @@ impl Mirror {
             return None;
         }
         let (holder, within) = reading.pick(&piece, |_| true)?;
-        if !holder.target.may_read_now() {
+        if !holder.target.may_try_read() {
             return None;
         }
         let below = holder.target.place(within);

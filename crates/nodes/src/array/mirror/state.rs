@@ -31,7 +31,7 @@ pub(in crate::array) struct State {
     /// What members know, and what is still to be written to them.
     pub(super) ledger: CommitLedger,
     pub(super) bits: Option<Bits>,
-    /// Without a bitmap: copies may differ from here on, byte of the array. With one its bits say where.
+    /// Without a bitmap: copies may differ from here on. With one its bits say where.
     pub(super) synced_to: Option<u64>,
     pub(super) locks: RangeLocks,
     /// Nothing is changed any more.
@@ -95,9 +95,15 @@ impl State {
         }
     }
 
+    /// Whether copies may differ, or parity may not fit, where `range` of the array is.
+    #[inline]
+    pub(super) fn is_needed_at(&self, range: Range) -> bool {
+        self.is_needed(self.members.layout.sync_range(range))
+    }
+
     /// Whether copies may differ in `range`.
     #[inline]
-    pub(super) fn is_needed(&self, range: Range) -> bool {
+    pub(in crate::array) fn is_needed(&self, range: Range) -> bool {
         match &self.bits {
             Some(bits) => bits.is_needed(range),
             None => self.synced_to.is_some_and(|to| range.end() > to),
@@ -106,7 +112,7 @@ impl State {
 
     /// The next bytes at or behind `from` where copies may differ.
     pub(super) fn next_needed(&self, from: u64) -> Option<Range> {
-        let size = self.members.layout.size();
+        let size = self.members.layout.sync_size();
         let range = match &self.bits {
             Some(bits) => bits.next_needed(from)?,
             None => {
@@ -135,7 +141,7 @@ impl State {
     /// Copies of `range` are resynced. Without a bitmap that counts where all before it are.
     pub(super) fn resynced(&mut self, range: Range) {
         let before = self.is_unsynced();
-        let size = self.members.layout.size();
+        let size = self.members.layout.sync_size();
         match &mut self.bits {
             Some(bits) => bits.resynced(range),
             None => {

@@ -28,6 +28,7 @@ impl Mirror {
             clean: state.is_clean(),
             events: state.ledger.events(),
             bitmap: state.bits.as_ref().map(bitmap),
+            ppl: state.members.keeps_ppl(),
             members: state.members(),
             resync_pending: state.is_unsynced() && state.members.view.holders().nth(1).is_some(),
             sync: None,
@@ -64,7 +65,7 @@ impl Mirror {
             }
         }
         let recorded = self.record(State::is_recorded).await;
-        recorded.map_err(|error| told(name, &error))
+        recorded.map_err(|error| not_updated(name, &error))
     }
 
     /// Forgets a member that holds no part; durable when it resolves.
@@ -82,7 +83,7 @@ impl Mirror {
         }
         let recorded = self.record(State::is_recorded).await;
         self.close(slot).await;
-        recorded.map_err(|error| told(name, &error))
+        recorded.map_err(|error| not_updated(name, &error))
     }
 
     fn must_change(&self) -> Result<(), ArrayError> {
@@ -141,9 +142,9 @@ impl Mirror {
     }
 }
 
-fn told(name: &str, error: &IoError) -> ArrayError {
+fn not_updated(name: &str, error: &IoError) -> ArrayError {
     ArrayError::refused(
-        format!("{name}: the other members could not be told: {error}"),
+        format!("{name}: the other members could not be updated: {error}"),
         None,
     )
 }

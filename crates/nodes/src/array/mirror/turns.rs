@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * What is counted is uncounted once: at its end, or when what was cancelled has settled.
-//! * A change begins in line only where nothing at all has to be waited for.
+//! * A change begins on the fast path only where nothing at all has to be waited for.
 
 use block::Range;
 

@@ -55,7 +55,7 @@ impl Mirror {
         self.view().pieces(range)
     }
 
-    /// Which bytes of the array `part` holds at byte `at` of its member's data, as far as they lie together.
+    /// What windows count for byte `at` of the data of the member of `part`, as far as that lies together.
     pub(in crate::array) fn array_range(&self, part: usize, at: u64) -> Option<Range> {
         self.layout().held(part, at)
     }
@@ -119,7 +119,7 @@ impl Mirror {
     /// The next bytes at or behind `from` that the bitmap has as changed; all of them where there is no bitmap.
     pub(in crate::array) fn changed(&self, from: u64) -> Option<Range> {
         let guarded = self.lock();
-        let size = guarded.state.members.layout.size();
+        let size = guarded.state.members.layout.sync_size();
         let found = match &guarded.state.bits {
             Some(bits) => bits.next_set(from)?,
             None => Range::new(from, size.checked_sub(from)?),
@@ -191,8 +191,8 @@ impl Mirror {
         part: u16,
         by_bitmap: bool,
     ) -> Result<(), IoError> {
-        self.lock().state.give_part(slot, part, by_bitmap);
-        self.record(State::is_recorded).await
+        let give = || self.lock().state.give_part(slot, part, by_bitmap);
+        self.give_part_with_log(slot, give).await
     }
 
     /// Bits that a member's own bitmap has are set from the next commit on. Nothing for an array without a bitmap.

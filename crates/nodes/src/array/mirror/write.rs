@@ -10,7 +10,7 @@
 //!   not failed have it.
 //! * What was cancelled in flight keeps its turn, and its bits, until [`settle`](block::BlockDevice::settle) made the
 //!   copies identical.
-//! * What is answered in line allocates nothing.
+//! * What is answered on the fast path allocates nothing.
 
 use block::{Errno, IoBufs, IoError, Operation, Range, TryIo, WriteFlags};
 use futures_util::future::join_all;
@@ -207,11 +207,13 @@ impl Mirror {
         }
     }
 
-    /// Carries out a write in line, where nothing has to be waited for.
-    pub(super) fn change_now(&self, range: Range, data: &[u8]) -> TryIo {
+    /// Carries out a write on the fast path, where nothing has to be waited for.
+    pub(super) fn try_change(&self, range: Range, data: &[u8]) -> TryIo {
         let mut guarded = self.lock();
         let view = guarded.state.members.view.clone();
-        if !view.holders().all(|holder| holder.target.answers_now()) {
+        if view.layout.parity().is_some()
+            || !view.holders().all(|holder| holder.target.answers_now())
+        {
             return TryIo::WouldBlock;
         }
         let Some(turn) = guarded.state.begin_now(range) else {
@@ -225,7 +227,7 @@ impl Mirror {
             kind: Kind::Change,
             in_flight: None,
         };
-        let done = send_now(range, data, &view);
+        let done = try_send(range, data, &view);
         if done == TryIo::WouldBlock {
             // The caller writes it again, and goes over what is there now.
             changing.in_flight = Some(Cancelled::Data { landed: true });
@@ -244,7 +246,7 @@ pub(super) fn holders<'a>(
 }
 
 /// Writes on the fast path, to all holders.
-fn send_now(range: Range, data: &[u8], view: &View) -> TryIo {
+fn try_send(range: Range, data: &[u8], view: &View) -> TryIo {
     for piece in view.layout.pieces(range) {
         let start = Range::new(0, piece.range.offset - range.offset).len_usize();
         let data = &data[start..start + piece.range.len_usize()];
@@ -259,7 +261,7 @@ fn send_now(range: Range, data: &[u8], view: &View) -> TryIo {
     TryIo::Done
 }
 
-async fn send_to(
+pub(super) async fn send_to(
     target: &Target,
     within: Range,
     what: Change,

@@ -14,12 +14,12 @@ const STEPS_MAX: usize = 1 << 20;
 
 /// The answer of one part, by the bytes of its data: in order, and read in order.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ReportedExtents {
     extents: Vec<Extent>,
     at: usize,
 }
 
-impl Told {
+impl ReportedExtents {
     pub(super) const fn new(extents: Vec<Extent>) -> Self {
         Self { extents, at: 0 }
     }
@@ -37,7 +37,7 @@ impl Told {
 }
 
 /// Joins what all parts say of `range`.
-pub(super) fn join(layout: &Layout, range: Range, told: &mut [Told]) -> Vec<Extent> {
+pub(super) fn join(layout: &Layout, range: Range, reported: &mut [ReportedExtents]) -> Vec<Extent> {
     let mut whole: Vec<Extent> = Vec::new();
     let mut at = range.offset;
     let mut steps = 0;
@@ -55,11 +55,11 @@ pub(super) fn join(layout: &Layout, range: Range, told: &mut [Told]) -> Vec<Exte
     };
     while at < range.end() {
         let left = range.end() - at;
-        let alike = rows_alike(layout, Range::new(at, left), told);
+        let alike = rows_alike(layout, Range::new(at, left), reported);
         let (len, kind) = alike.unwrap_or_else(|| {
             let len = run(layout, at).min(left);
             let bytes = single(layout, Range::new(at, len)).expect("a run lies on one part");
-            let (kind, end) = told[bytes.part].of(bytes.range.offset);
+            let (kind, end) = reported[bytes.part].of(bytes.range.offset);
             (len.min(end - bytes.range.offset), kind)
         });
         if !push(&mut at, len, kind) {
@@ -74,13 +74,17 @@ pub(super) fn join(layout: &Layout, range: Range, told: &mut [Told]) -> Vec<Exte
 }
 
 /// How many bytes of whole rows at the beginning of `rest` are of one kind on all parts.
-fn rows_alike(layout: &Layout, rest: Range, told: &mut [Told]) -> Option<(u64, ExtentKind)> {
+fn rows_alike(
+    layout: &Layout,
+    rest: Range,
+    reported: &mut [ReportedExtents],
+) -> Option<(u64, ExtentKind)> {
     let row_len = layout.row_len();
     if !rest.offset.is_multiple_of(row_len) {
         return None;
     }
     let below = rest.offset / row_len * layout.chunk;
-    let mut said = told.iter_mut().map(|told| told.of(below));
+    let mut said = reported.iter_mut().map(|reported| reported.of(below));
     let (kind, end) = said.next()?;
     let end = said.try_fold(end, |end, (also, to)| (also == kind).then_some(end.min(to)))?;
     let rows = ((end - below) / layout.chunk).min(rest.len / row_len);

@@ -31,11 +31,11 @@ const SECTOR: u64 = 512;
 
 /// How chunks are dealt out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(in crate::array) struct Layout {
     /// Bytes of a chunk.
-    pub(super) chunk: u64,
+    pub(in crate::array) chunk: u64,
     /// Chunks of a row, parity and all.
-    pub(super) parts: usize,
+    pub(in crate::array) parts: usize,
     p: PlaceP,
     q: Option<PlaceQ>,
     data: PlaceData,
@@ -84,11 +84,11 @@ enum OrderQ {
 
 /// Where the chunks of one row are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Row {
+pub(in crate::array) struct Row {
     /// The part with P.
-    pub(super) p: usize,
+    pub(in crate::array) p: usize,
     /// The part with Q, in RAID 6.
-    pub(super) q: Option<usize>,
+    pub(in crate::array) q: Option<usize>,
     parts: usize,
     /// Where data begins, and how many parts it goes round; `None`: from part 0 on, past parity.
     round: Option<(usize, usize)>,
@@ -109,7 +109,12 @@ const fn rotation(layout: u32) -> Option<(PlaceP, PlaceData)> {
 
 impl Layout {
     /// The layout of an array of `parts` members. `Err`: why there is none.
-    pub(super) fn new(level: Level, layout: u32, parts: u32, chunk: u64) -> Result<Self, String> {
+    pub(in crate::array) fn new(
+        level: Level,
+        layout: u32,
+        parts: u32,
+        chunk: u64,
+    ) -> Result<Self, String> {
         let (least, most) = match level {
             Level::Raid6 => (4, PARTS_MAX_Q),
             _ => (2, PARTS_MAX_P),
@@ -158,22 +163,22 @@ impl Layout {
     }
 
     /// Parities of a row.
-    pub(super) const fn parities(&self) -> usize {
+    pub(in crate::array) const fn parities(&self) -> usize {
         if self.q.is_some() { 2 } else { 1 }
     }
 
     /// Chunks of data in a row.
-    pub(super) const fn data(&self) -> usize {
+    pub(in crate::array) const fn data(&self) -> usize {
         self.parts - self.parities()
     }
 
     /// Bytes of data in a row.
-    pub(super) const fn row_len(&self) -> u64 {
+    pub(in crate::array) const fn row_len(&self) -> u64 {
         self.chunk * self.data() as u64
     }
 
     /// Where the chunks of row `row` are.
-    pub(super) fn row(&self, row: u64) -> Row {
+    pub(in crate::array) fn row(&self, row: u64) -> Row {
         let ring = match self.q {
             Some(PlaceQ::Last) => self.parts - 1,
             _ => self.parts,
@@ -237,7 +242,7 @@ const fn six(layout: u32, last: usize) -> Option<(PlaceP, PlaceQ, PlaceData)> {
 
 impl Row {
     /// The part with data chunk `index` of the row.
-    pub(super) fn part(&self, index: usize) -> usize {
+    pub(in crate::array) fn part(&self, index: usize) -> usize {
         if let Some((from, ring)) = self.round {
             return (from + index) % ring;
         }
@@ -248,7 +253,7 @@ impl Row {
     }
 
     /// The exponent of `part` in Q. Not for parity.
-    pub(super) fn exponent(&self, part: usize) -> usize {
+    pub(in crate::array) fn exponent(&self, part: usize) -> usize {
         let (OrderQ::FromQ, Some(q)) = (self.order, self.q) else {
             return part;
         };
@@ -258,7 +263,7 @@ impl Row {
     }
 
     /// How many exponents there are, those of parity that counts as zero among them.
-    pub(super) const fn exponents(&self) -> usize {
+    pub(in crate::array) const fn exponents(&self) -> usize {
         match self.order {
             OrderQ::FromQ => self.parts - 2,
             OrderQ::FromFirst => self.parts,
@@ -266,12 +271,12 @@ impl Row {
     }
 
     /// Chunks of the row, parity and all.
-    pub(super) const fn parts(&self) -> usize {
+    pub(in crate::array) const fn parts(&self) -> usize {
         self.parts
     }
 
     /// Whether `part` has parity here.
-    pub(super) fn is_parity(&self, part: usize) -> bool {
+    pub(in crate::array) fn is_parity(&self, part: usize) -> bool {
         part == self.p || Some(part) == self.q
     }
 }

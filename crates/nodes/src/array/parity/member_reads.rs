@@ -9,16 +9,16 @@
 //! * A span of a complete array is the request; nothing is read that was not requested.
 //! * Spans in which something is computed read [`SPAN_BYTES_MAX`] at most, [`SPANS_AT_ONCE`] of a
 //!   request run at once, and all of an array hold [`BYTES_AT_ONCE_MAX`] at most.
-//! * Nothing is ever written: what was repaired is counted and forgotten.
+//! * Nothing is ever written: [`SpanSource::finish`] gets what could not be read.
 
 use std::borrow::Cow;
-use std::sync::atomic::Ordering;
 
 use block::{Errno, IoBufs, IoError, Operation, Range};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::Parity;
+use super::super::format::Level;
+use super::layout::Layout;
 use super::plan::{Bytes, Gone, Plan, footprint, plan, spans};
 use super::rebuild::{Found, assemble};
 use super::unreadable::Lost;
@@ -28,32 +28,64 @@ pub(super) const SPAN_BYTES_MAX: u64 = 8 << 20;
 /// Spans of one request that are read at once.
 const SPANS_AT_ONCE: usize = 4;
 /// Bytes of members that all such spans hold at once.
-pub(super) const BYTES_AT_ONCE_MAX: u32 = 64 << 20;
+pub(in crate::array) const BYTES_AT_ONCE_MAX: u32 = 64 << 20;
 /// Reads of members for one span that are under way at once.
 const READS_AT_ONCE: usize = 64;
 /// Smallest part of a span that is looked at alone to find what is lost, bytes.
 const FINEST: u64 = 4096;
 
 /// Bytes that all spans in which something is computed may hold, as the room is counted.
-pub(super) fn room() -> usize {
+pub(in crate::array) fn room() -> usize {
     usize::try_from(BYTES_AT_ONCE_MAX).unwrap_or(Semaphore::MAX_PERMITS)
+}
+
+/// A member could not be read there, and why.
+pub(in crate::array) type FailedRead = (Bytes, IoError);
+
+/// The members that spans are read of.
+pub(in crate::array) trait SpanSource: Sync {
+    fn layout(&self) -> &Layout;
+    fn level(&self) -> Level;
+    fn block_size(&self) -> u32;
+    /// Bytes of members that may be read at once to compute from.
+    fn room(&self) -> &Semaphore;
+    /// What cannot be read from the beginning.
+    fn lost(&self) -> &Lost;
+    /// Parts that are read only where others do not have their bytes.
+    fn doubted(&self) -> Vec<usize>;
+    /// Reads of a member.
+    fn ask(&self, bytes: Bytes) -> impl Future<Output = Result<IoBufs, IoError>> + Send;
+    /// What a part is called in messages.
+    fn name(&self, part: usize) -> &str;
+    /// Why a part cannot be read at `columns`, if it has a member.
+    fn why_lost(&self, part: usize, columns: Range) -> String;
+    /// A span was read, `computed` bytes of it computed; others had what `failed`.
+    fn finish(&self, computed: u64, failed: Vec<FailedRead>);
 }
 
 /// Why a span was not read: what is lost, and the errors of members.
 struct Refused {
     gone: Gone,
-    failed: Vec<(Bytes, IoError)>,
+    failed: Vec<FailedRead>,
 }
 
-impl Parity {
-    /// Reads what does not lie on one member, or on one that cannot be read.
-    pub(super) async fn read_spans(&self, range: Range) -> Result<IoBufs, IoError> {
-        let footprint = footprint(&self.layout, range);
-        let is_complete = !self.members.any_in_doubt() && !self.lost.touches_any(footprint);
+/// Reads of members, span by span.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::array) struct SpanReader<'a, S>(pub(in crate::array) &'a S);
+
+impl<S: SpanSource> SpanReader<'_, S> {
+    /// Reads what does not lie on one member, or on one that cannot be read. `is_complete`: nothing of it is lost.
+    pub(in crate::array) async fn read(
+        &self,
+        range: Range,
+        is_complete: bool,
+    ) -> Result<IoBufs, IoError> {
+        let layout = self.0.layout();
+        let footprint = footprint(layout, range);
         let found = if is_complete {
             self.read_span(range, footprint).await?
         } else {
-            let spans = spans(&self.layout, footprint, self.span_len());
+            let spans = spans(layout, footprint, self.span_len());
             let reads = stream::iter(spans).map(|span| self.read_span(range, span));
             let reads = reads.buffered(SPANS_AT_ONCE);
             let mut found: Vec<Found> = reads.try_concat().await?;
@@ -67,18 +99,22 @@ impl Parity {
 
     /// Bytes of each member in a span.
     fn span_len(&self) -> u64 {
-        let each = SPAN_BYTES_MAX / self.layout.parts as u64;
+        let each = SPAN_BYTES_MAX / self.0.layout().parts as u64;
         let unit = self.unit();
         (each / unit).max(1) * unit
     }
 
     /// The smallest bytes that are read alone: whole blocks.
     fn unit(&self) -> u64 {
-        FINEST.max(self.geometry.block_size.into())
+        FINEST.max(self.0.block_size().into())
     }
 
-    /// Reads a span; what members fail to read is narrowed down.
-    async fn read_span(&self, request: Range, span: Range) -> Result<Vec<Found>, IoError> {
+    /// Reads what `request` wants of a span; what members fail to read is narrowed down.
+    pub(in crate::array) async fn read_span(
+        &self,
+        request: Range,
+        span: Range,
+    ) -> Result<Vec<Found>, IoError> {
         let mut open = vec![span];
         let mut found = Vec::new();
         while let Some(span) = open.pop() {
@@ -100,12 +136,12 @@ impl Parity {
 
     /// Reads a span, again without what fails as long as that is enough.
     async fn try_span(&self, request: Range, span: Range) -> Result<Vec<Found>, Refused> {
-        let mut doubted = self.members.in_doubt();
-        let mut failed: Vec<(Bytes, IoError)> = Vec::new();
+        let mut doubted = self.0.doubted();
+        let mut failed: Vec<FailedRead> = Vec::new();
         let mut permit = None;
         loop {
             let lost = self.lost_with(span, &doubted, &failed);
-            let plan = match plan(&self.layout, &lost, request, span) {
+            let plan = match plan(self.0.layout(), &lost, request, span) {
                 Ok(plan) => plan,
                 // Better a member that failed before than none.
                 Err(_) if !doubted.is_empty() => {
@@ -129,25 +165,20 @@ impl Parity {
             });
             let answers: Vec<IoBufs> = answers.collect();
             if failed.len() == before {
-                let mut reckoned = 0;
-                let found = assemble(&plan, &answers, &mut reckoned);
-                self.count(reckoned, &failed);
+                let mut computed = 0;
+                let found = assemble(&plan, &answers, &mut computed);
+                self.0.finish(computed, failed);
                 return Ok(found);
             }
         }
     }
 
     /// What is lost of `span`, with members that are in doubt and what failed just now.
-    fn lost_with(
-        &self,
-        span: Range,
-        doubted: &[usize],
-        failed: &[(Bytes, IoError)],
-    ) -> Cow<'_, Lost> {
+    fn lost_with(&self, span: Range, doubted: &[usize], failed: &[FailedRead]) -> Cow<'_, Lost> {
         if doubted.is_empty() && failed.is_empty() {
-            return Cow::Borrowed(&self.lost);
+            return Cow::Borrowed(self.0.lost());
         }
-        let mut lost = self.lost.cut(span);
+        let mut lost = self.0.lost().cut(span);
         for part in doubted {
             lost.add(*part, span);
         }
@@ -159,25 +190,16 @@ impl Parity {
 
     /// Room for what is read of a span.
     async fn permit(&self, span: Range) -> SemaphorePermit<'_> {
-        let bytes = span.len.saturating_mul(self.layout.parts as u64);
+        let bytes = span.len.saturating_mul(self.0.layout().parts as u64);
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let permit = self.room.acquire_many(bytes.min(BYTES_AT_ONCE_MAX));
+        let permit = self.0.room().acquire_many(bytes.min(BYTES_AT_ONCE_MAX));
         permit.await.expect("the room is never closed")
     }
 
     async fn ask_all(&self, plan: &Plan) -> Vec<Result<IoBufs, IoError>> {
         let reads = plan.reads.clone().into_iter();
-        let reads = reads.map(|bytes| self.members.ask(bytes));
+        let reads = reads.map(|bytes| self.0.ask(bytes));
         stream::iter(reads).buffered(READS_AT_ONCE).collect().await
-    }
-
-    fn count(&self, reckoned: u64, failed: &[(Bytes, IoError)]) {
-        if reckoned > 0 {
-            self.rebuilt.fetch_add(reckoned, Ordering::Relaxed);
-        }
-        for (bytes, _) in failed {
-            self.members.corrected(bytes.part);
-        }
     }
 
     /// Reports why bytes cannot be had, with all members that lack them.
@@ -187,9 +209,9 @@ impl Parity {
             let said = failed.iter().rev().find(|(bytes, _)| bytes.part == *part);
             let why = match said {
                 Some((_, error)) => format!(" ({error})"),
-                None => self.why_lost(*part, gone.columns),
+                None => self.0.why_lost(*part, gone.columns),
             };
-            format!("part {part} {}{why}", self.members.name(*part))
+            format!("part {part} {}{why}", self.0.name(*part))
         };
         let parts: Vec<String> = gone.parts.iter().map(of_part).collect();
         let head = if gone.unsynced {
@@ -201,23 +223,12 @@ impl Parity {
         let why = format!(
             "{head}: {}; {} can do without {}",
             parts.join(", "),
-            self.facts.level,
-            self.layout.parities()
+            self.0.level(),
+            self.0.layout().parities()
         );
         let start = gone.range.offset.max(request.offset);
         let end = gone.range.end().min(request.end());
         let range = Range::new(start, end - start);
         IoError::new(Errno::Io, Operation::Read, Some(range)).because(why)
-    }
-
-    /// Why a part cannot be read at `columns`, if it has a member.
-    fn why_lost(&self, part: usize, columns: Range) -> String {
-        match self.members.held()[part].as_ref() {
-            None => String::new(),
-            Some(held) => match held.rebuilt_to {
-                Some(to) if columns.offset >= to => format!(" (rebuilt only up to byte {to})"),
-                _ => " (a bad block)".to_owned(),
-            },
-        }
     }
 }

@@ -1,10 +1,17 @@
-//! RAID 4, 5 and 6, complete or degraded, for reading.
+//! RAID 4, 5 and 6, complete or degraded: what is pure of it, and the array that is only read.
 //!
 //! ```text
-//! layout    where data and parity are          plan       a request as reads and computations
-//! lost      what cannot be read                rebuild    answers as the bytes that were requested
-//! members   reads, errors, members in doubt    reading    spans, narrowing down what is really lost
+//! layout       where data and parity are          plan            a request as reads and computations
+//! unreadable   what cannot be read                rebuild         answers as the bytes that were requested
+//! members      reads, errors, members in doubt    member_reads    spans, narrowing down what is really lost
+//!
+//! stripe_gather   writes that arrive together, by rows     stripe_plan    how a row is changed, what is read for it
+//! stripe_compute  its parity
+//! ppl_passes      what a partial parity log gets before    ppl_strips     what one says after a crash
 //! ```
+//!
+//! Arrays that are open for writing are [`mirror`](super::mirror)s, by its `rows`: they use `layout`, `plan`, `rebuild`,
+//! `member_reads` and `stripe_*`. The rest is of [`Parity`].
 //!
 //! # Invariants
 //!
@@ -14,50 +21,50 @@
 //! * What lies on one member that is there is passed on as its disk gives it.
 //! * What is lost is an error that names the members, never other bytes.
 //!
-//! # The place of writing
-//!
-//! A writer's unit is the row ([`layout::Row`]): all that changes it is one step, under a lock of that
-//! row. It will need the dirty mark and the bits of the rows' columns before the first byte (as the
-//! mirror does), the choice between reading what a write replaces with its parity
-//! ([`multiply_add`](engine::parity::Kernel::multiply_add)) and reading the rest of the row
-//! ([`syndrome`](engine::parity::Kernel::syndrome)), the latter wherever the row is not in sync, and a
-//! resync that recomputes parity. Until then `Geometry::read_only` says no to all of it.
-//!
 //! # What it does not do
 //!
-//! It writes nothing, also not what it found to be unreadable.
+//! [`Parity`] writes nothing, also not what it found to be unreadable.
 
 mod extents;
-mod layout;
-mod member_reads;
+pub(super) mod layout;
+pub(super) mod member_reads;
 mod members;
 mod open_checks;
-mod plan;
-mod rebuild;
+pub(super) mod plan;
+pub(super) mod ppl_passes;
+pub(super) mod ppl_strips;
+pub(super) mod rebuild;
 mod state;
+pub(super) mod stripe_compute;
+pub(super) mod stripe_gather;
+pub(super) mod stripe_plan;
 #[cfg(test)]
-mod tests;
-mod unreadable;
+pub(crate) mod tests;
+pub(super) mod unreadable;
 
 use std::future::ready;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::{
-    BlockDevice, Errno, Extent, ExtentKind, FileRegion, Geometry, Identity, IoBufs, IoError,
-    IoFuture, Node, Operation, Range, TryIo, WriteFlags,
+    BlockDevice, Extent, ExtentKind, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture,
+    Node, Operation, Range, TryIo, WriteFlags,
 };
 use futures_util::future::try_join_all;
 use tokio::sync::{Semaphore, broadcast};
 
-use self::extents::Told;
+use self::extents::ReportedExtents;
 use self::layout::Layout;
+use self::member_reads::{FailedRead, SpanReader, SpanSource};
 use self::members::{Held, Members};
 use self::plan::{Bytes, footprint, run, single};
 use self::unreadable::Lost;
 use super::assembly::{Absent, Assembly, Facts, Other};
+use super::format::Level;
 use super::format::bitmap::Bits;
 use super::{ArrayError, ArrayEvent, ArrayOptions, logs};
-use crate::guard::{admit, assert_checked, assert_len};
+
+pub(super) use self::open_checks::layout as layout_of;
+use crate::guard::{assert_checked, assert_len, refuse};
 
 /// An array with parity that is only read.
 #[derive(Debug)]
@@ -71,6 +78,8 @@ pub(super) struct Parity {
     events: u64,
     clean: bool,
     bits: Option<Bits>,
+    /// Members keep partial parity logs.
+    keeps_ppl: bool,
     /// What is lost from the beginning.
     lost: Lost,
     /// Bytes of members that may be read at once to compute from.
@@ -111,6 +120,11 @@ impl Parity {
         if !trusts_parity {
             open_checks::distrust(&mut lost, &assembly, bits.as_ref());
         }
+        let mut members = assembly
+            .parts
+            .iter()
+            .filter_map(|part| part.member.as_ref());
+        let keeps_ppl = members.any(|member| member.superblock.keeps_ppl());
         let held = assembly.parts.into_iter().map(|part| {
             let member = part.member?;
             Some(Held::new(member, part.rebuilt_to))
@@ -125,6 +139,7 @@ impl Parity {
             events: assembly.events,
             clean: assembly.synced_to.is_none(),
             bits,
+            keeps_ppl,
             lost,
             room: Semaphore::new(member_reads::room()),
             rebuilt: AtomicU64::new(0),
@@ -152,17 +167,24 @@ impl Parity {
         }
     }
 
+    /// Reads what does not lie on one member, or on one that cannot be read.
+    async fn read_spans(&self, range: Range) -> Result<IoBufs, IoError> {
+        let columns = footprint(&self.layout, range);
+        let is_complete = !self.members.any_in_doubt() && !self.lost.touches_any(columns);
+        SpanReader(self).read(range, is_complete).await
+    }
+
     /// The extents of `range`, where all of it can be read.
-    async fn told(&self, range: Range) -> Result<Vec<Extent>, IoError> {
+    async fn reported(&self, range: Range) -> Result<Vec<Extent>, IoError> {
         let whole = |(disk, below): (&Node, Range)| {
             let (disk, shift) = (disk.clone(), below.offset);
             async move {
-                let told = disk.extents(below).await?;
+                let reported = disk.extents(below).await?;
                 let moved = |extent: Extent| Extent {
                     range: Range::new(extent.range.offset - shift, extent.range.len),
                     ..extent
                 };
-                Ok::<_, IoError>(told.into_iter().map(moved).collect::<Vec<_>>())
+                Ok::<_, IoError>(reported.into_iter().map(moved).collect::<Vec<_>>())
             }
         };
         if let Some(bytes) = single(&self.layout, range) {
@@ -170,12 +192,12 @@ impl Parity {
                 .members
                 .place(bytes)
                 .expect("what can be read is there");
-            let told = whole(place).await?;
+            let reported = whole(place).await?;
             let moved = |extent: Extent| Extent {
                 range: Range::new(range.offset + extent.range.offset, extent.range.len),
                 ..extent
             };
-            return Ok(told.into_iter().map(moved).collect());
+            return Ok(reported.into_iter().map(moved).collect());
         }
         let columns = footprint(&self.layout, range);
         let asked = (0..self.layout.parts).map(|part| {
@@ -189,25 +211,15 @@ impl Parity {
                 .expect("what can be read is there");
             whole(place)
         });
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for said in try_join_all(asked).await? {
             let moved = |extent: Extent| Extent {
                 range: Range::new(columns.offset + extent.range.offset, extent.range.len),
                 ..extent
             };
-            told.push(Told::new(said.into_iter().map(moved).collect()));
+            reported.push(ReportedExtents::new(said.into_iter().map(moved).collect()));
         }
-        Ok(extents::join(&self.layout, range, &mut told))
-    }
-
-    /// Refuses a change.
-    fn refuse(&self, operation: Operation, range: Range) -> IoFuture<'_, ()> {
-        let refused = admit(&self.geometry, operation, range);
-        debug_assert!(refused.is_err(), "an array with parity is only read");
-        let refused = refused.err();
-        let refused =
-            refused.unwrap_or_else(|| IoError::new(Errno::NotPermitted, operation, Some(range)));
-        Box::pin(ready(Err(refused)))
+        Ok(extents::join(&self.layout, range, &mut reported))
     }
 }
 
@@ -224,6 +236,65 @@ async fn bits(assembly: &Assembly) -> Option<Bits> {
         tracing::warn!("the bitmap of {} cannot be read: {error}", fresh.name);
         None
     })
+}
+
+impl SpanSource for Parity {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn level(&self) -> Level {
+        self.facts.level
+    }
+
+    fn block_size(&self) -> u32 {
+        self.geometry.block_size
+    }
+
+    fn room(&self) -> &Semaphore {
+        &self.room
+    }
+
+    fn lost(&self) -> &Lost {
+        &self.lost
+    }
+
+    fn doubted(&self) -> Vec<usize> {
+        self.members.in_doubt()
+    }
+
+    fn ask(&self, bytes: Bytes) -> impl Future<Output = Result<IoBufs, IoError>> + Send {
+        self.members.ask(bytes)
+    }
+
+    fn name(&self, part: usize) -> &str {
+        self.members.name(part)
+    }
+
+    fn why_lost(&self, part: usize, columns: Range) -> String {
+        match self.members.held()[part].as_ref() {
+            None => String::new(),
+            Some(held) => why_lost(held.rebuilt_to, columns),
+        }
+    }
+
+    /// What was repaired is counted and forgotten.
+    fn finish(&self, computed: u64, failed: Vec<FailedRead>) {
+        if computed > 0 {
+            self.rebuilt.fetch_add(computed, Ordering::Relaxed);
+        }
+        for (bytes, _) in failed {
+            self.members.corrected(bytes.part);
+        }
+    }
+}
+
+/// Why a member cannot be read at `columns`.
+pub(super) fn why_lost(rebuilt_to: Option<u64>, columns: Range) -> String {
+    match rebuilt_to {
+        Some(to) if columns.offset >= to => format!(" (rebuilt only up to byte {to})"),
+        _ => " (a bad block)".to_owned(),
+    }
 }
 
 impl BlockDevice for Parity {
@@ -243,7 +314,7 @@ impl BlockDevice for Parity {
     }
 
     fn write(&self, range: Range, _data: IoBufs, _flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.refuse(Operation::Write, range)
+        refuse(&self.geometry, Operation::Write, range)
     }
 
     /// There is nothing to flush.
@@ -252,11 +323,11 @@ impl BlockDevice for Parity {
     }
 
     fn write_zeroes(&self, range: Range, _flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.refuse(Operation::WriteZeroes, range)
+        refuse(&self.geometry, Operation::WriteZeroes, range)
     }
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        self.refuse(Operation::Trim, range)
+        refuse(&self.geometry, Operation::Trim, range)
     }
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
@@ -267,8 +338,8 @@ impl BlockDevice for Parity {
             if range.is_empty() {
                 return Ok(Vec::new());
             }
-            if is_there && let Ok(told) = self.told(range).await {
-                return Ok(told);
+            if is_there && let Ok(reported) = self.reported(range).await {
+                return Ok(reported);
             }
             let kind = ExtentKind::Data;
             Ok(vec![Extent { range, kind }])
@@ -276,7 +347,7 @@ impl BlockDevice for Parity {
     }
 
     fn identity(&self) -> Option<Identity> {
-        Some(Identity::of("md", &[&self.facts.uuid]))
+        self.facts.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -13,7 +13,7 @@ use super::unreadable::Lost;
 const UNSYNCED_MAX: usize = 65_536;
 
 /// The layout of an array, if it has one.
-pub(super) fn layout(facts: &Facts) -> Result<Layout, ArrayError> {
+pub(in crate::array) fn layout(facts: &Facts) -> Result<Layout, ArrayError> {
     let layout = Layout::new(facts.level, facts.layout, facts.parts, facts.chunk);
     let layout = layout.map_err(|what| ArrayError::refused(what, None))?;
     let rows = facts.member_size / layout.chunk;

@@ -21,48 +21,48 @@ use super::unreadable::Lost;
 
 /// What is read, and what becomes of it.
 #[derive(Debug, PartialEq, Eq, Default)]
-pub(super) struct Plan {
+pub(in crate::array) struct Plan {
     /// Reads of members, by part and place; none touches another.
-    pub(super) reads: Vec<Bytes>,
+    pub(in crate::array) reads: Vec<Bytes>,
     /// The bytes of the request that the span has, in order of the request.
-    pub(super) pieces: Vec<Piece>,
+    pub(in crate::array) pieces: Vec<Piece>,
     /// What is computed.
-    pub(super) rebuilds: Vec<Rebuild>,
+    pub(in crate::array) rebuilds: Vec<Rebuild>,
 }
 
 /// Bytes of a member's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Bytes {
-    pub(super) part: usize,
-    pub(super) range: Range,
+pub(in crate::array) struct Bytes {
+    pub(in crate::array) part: usize,
+    pub(in crate::array) range: Range,
 }
 
 /// Bytes of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(in crate::array) struct Piece {
     /// Where in the array they begin.
-    pub(super) at: u64,
+    pub(in crate::array) at: u64,
     /// What they are of their member.
-    pub(super) bytes: Bytes,
+    pub(in crate::array) bytes: Bytes,
     /// The place among the [`rebuilds`](Plan::rebuilds), and which of its results; `None`: they are
     /// read.
-    pub(super) rebuilt: Option<(usize, usize)>,
+    pub(in crate::array) rebuilt: Option<(usize, usize)>,
 }
 
 /// Bytes that are computed: those of one or two parts, in the same columns of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rebuild {
+pub(in crate::array) struct Rebuild {
     /// The row.
-    pub(super) row: Row,
+    pub(in crate::array) row: Row,
     /// Which bytes of each member.
-    pub(super) columns: Range,
+    pub(in crate::array) columns: Range,
     /// From what.
-    pub(super) way: Way,
+    pub(in crate::array) way: Way,
 }
 
 /// What lost data is computed from, next to the data that is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(in crate::array) enum Way {
     /// The data of this part from P.
     FromP(usize),
     /// The data of this part from Q.
@@ -73,25 +73,35 @@ pub(super) enum Way {
 
 impl Way {
     /// The parts that it gives data of.
-    pub(super) fn gives(&self) -> &[usize] {
+    pub(in crate::array) fn gives(&self) -> &[usize] {
         match self {
             Self::FromP(part) | Self::FromQ(part) => std::slice::from_ref(part),
             Self::FromBoth(parts) => parts,
         }
     }
+
+    /// The parts of `row` that it reads where `gone` cannot be read.
+    pub(in crate::array) fn reads(self, row: &Row, gone: &[usize]) -> impl Iterator<Item = usize> {
+        (0..row.parts()).filter(move |part| match self {
+            _ if gone.contains(part) => false,
+            Self::FromP(_) => Some(*part) != row.q,
+            Self::FromQ(_) => *part != row.p,
+            Self::FromBoth(_) => true,
+        })
+    }
 }
 
 /// Why bytes cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Gone {
+pub(in crate::array) struct Gone {
     /// Where, of each member.
-    pub(super) columns: Range,
+    pub(in crate::array) columns: Range,
     /// Which bytes of the array.
-    pub(super) range: Range,
+    pub(in crate::array) range: Range,
     /// The parts that cannot be read there.
-    pub(super) parts: Vec<usize>,
+    pub(in crate::array) parts: Vec<usize>,
     /// Parity is there, and is not to be trusted.
-    pub(super) unsynced: bool,
+    pub(in crate::array) unsynced: bool,
 }
 
 /// Where `offset` of the array is: its row, the chunk's number in the row, the byte of the chunk.
@@ -102,7 +112,7 @@ const fn place(layout: &Layout, offset: u64) -> (u64, u64, u64) {
 }
 
 /// The member's bytes that hold `range`, if they lie on one.
-pub(super) fn single(layout: &Layout, range: Range) -> Option<Bytes> {
+pub(in crate::array) fn single(layout: &Layout, range: Range) -> Option<Bytes> {
     let (row, index, within) = place(layout, range.offset);
     if range.len > layout.chunk - within {
         return None;
@@ -114,7 +124,7 @@ pub(super) fn single(layout: &Layout, range: Range) -> Option<Bytes> {
 }
 
 /// How many bytes from `offset` on lie together on one part.
-pub(super) const fn run(layout: &Layout, offset: u64) -> u64 {
+pub(in crate::array) const fn run(layout: &Layout, offset: u64) -> u64 {
     layout.chunk - offset % layout.chunk
 }
 
@@ -124,7 +134,7 @@ fn to_index(index: u64) -> usize {
 
 /// The bytes of each member that a request touches, as one range: its rows, or its columns where it lies
 /// within a chunk.
-pub(super) fn footprint(layout: &Layout, range: Range) -> Range {
+pub(in crate::array) fn footprint(layout: &Layout, range: Range) -> Range {
     if range.is_empty() {
         return Range::new(0, 0);
     }
@@ -138,7 +148,7 @@ pub(super) fn footprint(layout: &Layout, range: Range) -> Range {
 
 /// Cuts a footprint into spans of at most `len_max` bytes: whole rows where that is at least one, else
 /// columns of one.
-pub(super) fn spans(
+pub(in crate::array) fn spans(
     layout: &Layout,
     footprint: Range,
     len_max: u64,
@@ -168,7 +178,7 @@ pub(super) fn spans(
 ///
 /// # Errors
 /// [`Gone`]: more is lost there than parity can bear.
-pub(super) fn plan(
+pub(in crate::array) fn plan(
     layout: &Layout,
     lost: &Lost,
     request: Range,
@@ -286,36 +296,16 @@ impl Plan {
 
     /// Adds what is computed and what it is computed from.
     fn rebuild(&mut self, row: Row, columns: Range, way: Way, gone: &[usize]) -> usize {
-        for part in 0..row.parts() {
-            let is_read = match way {
-                _ if gone.contains(&part) => false,
-                Way::FromP(_) => Some(part) != row.q,
-                Way::FromQ(_) => part != row.p,
-                Way::FromBoth(_) => true,
-            };
-            if is_read {
-                let range = columns;
-                self.reads.push(Bytes { part, range });
-            }
-        }
+        let range = columns;
+        let reads = way.reads(&row, gone).map(|part| Bytes { part, range });
+        self.reads.extend(reads);
         self.rebuilds.push(Rebuild { row, columns, way });
         self.rebuilds.len() - 1
     }
 
     /// Makes one read of those that touch.
     fn join_reads(&mut self) {
-        self.reads.sort_unstable();
-        let mut joined: Vec<Bytes> = Vec::with_capacity(self.reads.len());
-        for read in self.reads.drain(..) {
-            match joined.last_mut() {
-                Some(last) if last.part == read.part && read.range.offset <= last.range.end() => {
-                    let end = last.range.end().max(read.range.end());
-                    last.range.len = end - last.range.offset;
-                }
-                _ => joined.push(read),
-            }
-        }
-        self.reads = joined;
+        self.reads = join_reads(std::mem::take(&mut self.reads));
         self.pieces.sort_unstable_by_key(|piece| piece.at);
     }
 
@@ -323,19 +313,42 @@ impl Plan {
     ///
     /// # Panics
     /// If no read has them.
-    pub(super) fn find(&self, bytes: Bytes) -> (usize, usize) {
-        let behind = self.reads.partition_point(|read| {
-            (read.part, read.range.offset) <= (bytes.part, bytes.range.offset)
-        });
-        let index = behind.checked_sub(1).expect("what is used is read");
-        let read = self.reads[index];
-        assert!(
-            read.part == bytes.part && read.range.end() >= bytes.range.end(),
-            "what is used is read"
-        );
-        let skip = Range::new(0, bytes.range.offset - read.range.offset);
-        (index, skip.len_usize())
+    pub(in crate::array) fn find(&self, bytes: Bytes) -> (usize, usize) {
+        find_read(&self.reads, bytes)
     }
+}
+
+/// Makes one read of those that touch, in order.
+pub(in crate::array) fn join_reads(mut reads: Vec<Bytes>) -> Vec<Bytes> {
+    reads.sort_unstable();
+    let mut joined: Vec<Bytes> = Vec::with_capacity(reads.len());
+    for read in reads {
+        match joined.last_mut() {
+            Some(last) if last.part == read.part && read.range.offset <= last.range.end() => {
+                let end = last.range.end().max(read.range.end());
+                last.range.len = end - last.range.offset;
+            }
+            _ => joined.push(read),
+        }
+    }
+    joined
+}
+
+/// Which of `reads`, joined and in order, has `bytes`, and how far into it they begin.
+///
+/// # Panics
+/// If none has them.
+pub(in crate::array) fn find_read(reads: &[Bytes], bytes: Bytes) -> (usize, usize) {
+    let behind = reads
+        .partition_point(|read| (read.part, read.range.offset) <= (bytes.part, bytes.range.offset));
+    let index = behind.checked_sub(1).expect("what is used is read");
+    let read = reads[index];
+    assert!(
+        read.part == bytes.part && read.range.end() >= bytes.range.end(),
+        "what is used is read"
+    );
+    let skip = Range::new(0, bytes.range.offset - read.range.offset);
+    (index, skip.len_usize())
 }
 
 /// What a request wants of these columns of a row, chunk by chunk.
@@ -365,7 +378,7 @@ fn wanted(layout: &Layout, request: Range, number: u64, row: &Row, columns: Rang
 }
 
 /// How the data of `part` is computed where `gone` cannot be read.
-fn way(row: &Row, gone: &[usize], part: usize) -> Option<Way> {
+pub(in crate::array) fn way(row: &Row, gone: &[usize], part: usize) -> Option<Way> {
     let has_p = !gone.contains(&row.p);
     let has_q = row.q.is_some_and(|q| !gone.contains(&q));
     let mut data = gone.iter().copied().filter(|part| !row.is_parity(*part));

@@ -14,10 +14,14 @@ use super::plan::{Bytes, Plan, Rebuild, Way};
 use crate::blocks::slice;
 
 /// Bytes of the array, and where they begin.
-pub(super) type Found = (u64, IoBufs);
+pub(in crate::array) type Found = (u64, IoBufs);
 
 /// The pieces of `plan`, from the answers to its reads. `reckoned`: bytes that were computed.
-pub(super) fn assemble(plan: &Plan, answers: &[IoBufs], reckoned: &mut u64) -> Vec<Found> {
+pub(in crate::array) fn assemble(
+    plan: &Plan,
+    answers: &[IoBufs],
+    reckoned: &mut u64,
+) -> Vec<Found> {
     let cut = |bytes: Bytes| {
         let (index, skip) = plan.find(bytes);
         slice(&answers[index], skip, bytes.range.len_usize())
@@ -26,7 +30,7 @@ pub(super) fn assemble(plan: &Plan, answers: &[IoBufs], reckoned: &mut u64) -> V
         .rebuilds
         .iter()
         .map(|rebuild| {
-            let given = reckon(rebuild, cut);
+            let given = compute(rebuild, cut);
             *reckoned += rebuild.columns.len * given.len() as u64;
             let frozen = given.into_iter().map(Buffer::freeze);
             frozen.map(|bytes| smallvec![bytes]).collect()
@@ -77,7 +81,7 @@ fn terms(rebuild: &Rebuild, cut: impl Fn(Bytes) -> IoBufs) -> Terms {
 }
 
 /// Computes what a rebuild gives, part by part.
-fn reckon(rebuild: &Rebuild, cut: impl Fn(Bytes) -> IoBufs) -> Vec<Buffer> {
+pub(super) fn compute(rebuild: &Rebuild, cut: impl Fn(Bytes) -> IoBufs) -> Vec<Buffer> {
     let len = rebuild.columns.len_usize();
     let terms = terms(rebuild, cut);
     let gives = rebuild.way.gives().iter();
@@ -89,14 +93,14 @@ fn reckon(rebuild: &Rebuild, cut: impl Fn(Bytes) -> IoBufs) -> Vec<Buffer> {
         let all = terms.data.iter().flatten().chain(&terms.p).chain(&terms.q);
         let step = all.map(rest).min().unwrap_or(0);
         assert!(step > 0, "an answer is as long as what was asked for");
-        reckon_slices(rebuild, &terms, at..at + step, &mut into);
+        compute_slices(rebuild, &terms, at..at + step, &mut into);
         at += step;
     }
     into
 }
 
 /// The bytes of `bufs` from `at` on that lie together.
-fn front(bufs: &IoBufs, mut at: usize) -> &[u8] {
+pub(super) fn front(bufs: &IoBufs, mut at: usize) -> &[u8] {
     for piece in bufs {
         if at < piece.len() {
             return &piece[at..];
@@ -106,7 +110,7 @@ fn front(bufs: &IoBufs, mut at: usize) -> &[u8] {
     &[]
 }
 
-fn reckon_slices(
+fn compute_slices(
     rebuild: &Rebuild,
     terms: &Terms,
     at: std::ops::Range<usize>,

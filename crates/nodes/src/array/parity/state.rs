@@ -33,6 +33,7 @@ impl Parity {
             clean: self.clean,
             events: self.events,
             bitmap: self.bits.as_ref().map(bitmap),
+            ppl: self.keeps_ppl,
             members: (members.into_iter())
                 .chain(self.without_part())
                 .chain(self.absent.iter().map(away))

@@ -6,11 +6,11 @@ use block::Range;
 
 /// Ranges in order that neither touch nor overlap.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Ranges(Vec<Range>);
+pub(in crate::array) struct Ranges(Vec<Range>);
 
 impl Ranges {
     /// Adds a range; what it touches becomes one with it.
-    pub(super) fn add(&mut self, range: Range) {
+    pub(in crate::array) fn add(&mut self, range: Range) {
         if range.is_empty() {
             return;
         }
@@ -28,7 +28,7 @@ impl Ranges {
     }
 
     /// Those that have bytes in `within`, cut to it.
-    pub(super) fn within(&self, within: Range) -> impl Iterator<Item = Range> {
+    pub(in crate::array) fn within(&self, within: Range) -> impl Iterator<Item = Range> {
         let first = self.0.partition_point(|held| held.end() <= within.offset);
         let held = self.0[first..].iter();
         held.take_while(move |held| held.offset < within.end())
@@ -39,15 +39,38 @@ impl Ranges {
             .filter(|held| !held.is_empty())
     }
 
+    /// What of `within` is in none of them, in order.
+    pub(in crate::array) fn outside(&self, within: Range) -> Vec<Range> {
+        let mut gaps = Vec::new();
+        let mut at = within.offset;
+        for held in self.within(within) {
+            gaps.push(Range::new(at, held.offset - at));
+            at = held.end();
+        }
+        gaps.push(Range::new(at, within.end() - at));
+        gaps.retain(|gap| !gap.is_empty());
+        gaps
+    }
+
+    /// The first one.
+    pub(in crate::array) fn first(&self) -> Option<Range> {
+        self.0.first().copied()
+    }
+
+    /// How many there are.
+    pub(in crate::array) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether any byte of `range` is in them.
-    pub(super) fn touch(&self, range: Range) -> bool {
+    pub(in crate::array) fn touch(&self, range: Range) -> bool {
         self.within(range).next().is_some()
     }
 }
 
 /// What cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lost {
+pub(in crate::array) struct Lost {
     /// By part.
     parts: Vec<Ranges>,
     /// Where parity may not fit the data.
@@ -58,7 +81,7 @@ pub(super) struct Lost {
 
 impl Lost {
     /// Nothing, of `parts` parts in blocks of `block` bytes.
-    pub(super) fn nothing(parts: usize, block: u64) -> Self {
+    pub(in crate::array) fn nothing(parts: usize, block: u64) -> Self {
         Self {
             parts: vec![Ranges::default(); parts],
             unsynced: Ranges::default(),
@@ -67,46 +90,46 @@ impl Lost {
     }
 
     /// Adds what cannot be read of `part`: all blocks that it touches.
-    pub(super) fn add(&mut self, part: usize, range: Range) {
+    pub(in crate::array) fn add(&mut self, part: usize, range: Range) {
         self.parts[part].add(widened(range, self.block));
     }
 
     /// Adds where parity is not to be trusted.
-    pub(super) fn add_unsynced(&mut self, range: Range) {
+    pub(in crate::array) fn add_unsynced(&mut self, range: Range) {
         self.unsynced.add(widened(range, self.block));
     }
 
     /// Whether any of these bytes of a part cannot be read.
-    pub(super) fn touches(&self, part: usize, range: Range) -> bool {
+    pub(in crate::array) fn touches(&self, part: usize, range: Range) -> bool {
         self.parts[part].touch(range)
     }
 
     /// Whether any of these bytes of any part cannot be read.
-    pub(super) fn touches_any(&self, range: Range) -> bool {
+    pub(in crate::array) fn touches_any(&self, range: Range) -> bool {
         self.parts.iter().any(|part| part.touch(range))
     }
 
     /// Whether parity is not to be trusted at any of these bytes.
-    pub(super) fn is_unsynced(&self, range: Range) -> bool {
+    pub(in crate::array) fn is_unsynced(&self, range: Range) -> bool {
         self.unsynced.touch(range)
     }
 
     /// The parts of which bytes of `range` cannot be read.
-    pub(super) fn lost(&self, range: Range) -> Vec<usize> {
+    pub(in crate::array) fn lost(&self, range: Range) -> Vec<usize> {
         let parts = self.parts.iter().enumerate();
         let lost = parts.filter(|(_, lost)| lost.touch(range));
         lost.map(|(part, _)| part).collect()
     }
 
     /// The places within `range` where something begins or ends to be lost.
-    pub(super) fn borders(&self, range: Range) -> Vec<u64> {
+    pub(in crate::array) fn borders(&self, range: Range) -> Vec<u64> {
         let all = self.parts.iter().chain([&self.unsynced]);
         let lost = all.flat_map(|lost| lost.within(range));
         lost.flat_map(|lost| [lost.offset, lost.end()]).collect()
     }
 
     /// The same, of `range` alone.
-    pub(super) fn cut(&self, range: Range) -> Self {
+    pub(in crate::array) fn cut(&self, range: Range) -> Self {
         let cut = |ranges: &Ranges| Ranges(ranges.within(range).collect());
         Self {
             parts: self.parts.iter().map(cut).collect(),

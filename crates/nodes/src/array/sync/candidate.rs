@@ -45,7 +45,7 @@ impl SyncManager {
         let states = self.mirror.slot_states();
         if states.len() >= MEMBERS_MAX {
             let what = format!("the array has had {MEMBERS_MAX} members since it was opened");
-            return Err(ArrayError::refused(what, "open it anew"));
+            return Err(ArrayError::refused(what, "open it again"));
         }
         let uses = |(slot, other, state): &(SlotId, String, SlotState)| {
             let is_used = !matches!(state, SlotState::Failed(_) | SlotState::Stale);
@@ -173,13 +173,13 @@ impl SyncManager {
     pub(super) fn why_not(&self, found: &Found) -> String {
         let name = &found.name;
         let why = if !self.mirror.has_bitmap() {
-            "the array has no bitmap that would tell what it lacks"
+            "the array has no bitmap that would list what it lacks"
         } else if !matches!(found.superblock.role, Role::Active(_)) {
             "it holds no part of the array"
         } else if found.superblock.rebuilt_to.is_some() {
-            "it was being made anew when it left"
+            "it was being rebuilt when it left"
         } else {
-            "the bitmap does not tell all that it lacks: it is too old, was used without the others, or its part \
+            "the bitmap does not list all that it lacks: it is too old, was used without the others, or its part \
              was given to another member"
         };
         format!("{name} cannot come back as it is: {why}")

@@ -1,6 +1,6 @@
 //! [`Job`]: one piece of work in the background, and which bytes of it are wanted.
 
-use block::{BlockDevice, Range};
+use block::Range;
 
 use super::super::SyncKind;
 use super::super::mirror::Mirror;
@@ -36,9 +36,9 @@ impl Job {
         }
     }
 
-    /// What it goes over, and from where on: bytes of the array, or of the member.
+    /// What it goes over, and from where on: bytes that windows count, or bytes of the member.
     pub(super) fn span(self, mirror: &Mirror) -> (u64, u64) {
-        let size = mirror.geometry().size;
+        let size = mirror.layout().sync_size();
         match self {
             Self::Resync => (mirror.needed(0).map_or(size, |range| range.offset), size),
             Self::Recovery { from, .. } => (from, mirror.member_size()),

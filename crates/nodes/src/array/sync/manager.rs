@@ -29,6 +29,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
 use super::super::mirror::{Mirror, SlotId};
+use super::super::parity::unreadable::Ranges;
 use super::super::{
     ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, Candidate, SyncKind, SyncRates,
 };
@@ -36,6 +37,7 @@ use super::absent::Absences;
 use super::job::Job;
 use super::plan::Walk;
 use super::rate::Rate;
+use super::sync_job::SyncJob;
 use super::sync_state::SyncState;
 use super::window::{self, Done, Stop};
 
@@ -56,8 +58,14 @@ enum End {
     Early,
 }
 
-/// Whether all of a member is copied, or what the bitmap says.
-pub(super) type Anew = bool;
+/// What of a member is copied when it is rebuilt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RebuildMode {
+    /// All of it.
+    Full,
+    /// The chunks with bits set in the bitmap.
+    Bitmap,
+}
 
 /// Keeps the copies of a mirror in sync.
 #[derive(Debug)]
@@ -72,7 +80,7 @@ pub(in crate::array) struct SyncManager {
     pub(super) life: tokio::sync::Mutex<()>,
     pub(super) absences: Mutex<Absences>,
     /// Members that are to come back before anything else is done, and how they are rebuilt.
-    pub(super) waiting: Mutex<Vec<(Candidate, Anew)>>,
+    pub(super) waiting: Mutex<Vec<(Candidate, RebuildMode)>>,
     /// There may be something to do.
     pub(super) wanted: Arc<tokio::sync::Notify>,
     /// Something ended.
@@ -83,20 +91,6 @@ pub(in crate::array) struct SyncManager {
 type Ended = (Range, Duration, Result<Done, Stop>);
 /// Windows under way.
 type Open<'a> = FuturesUnordered<BoxFuture<'a, Ended>>;
-
-/// A job that is under way.
-struct SyncJob {
-    job: Job,
-    walk: Walk,
-    rate: Rate,
-    end: u64,
-    /// Up to where it is known to be done.
-    told: u64,
-    /// What was written down, and when.
-    noted: (u64, Duration),
-    /// How often copies were found to differ when it began.
-    needs: u64,
-}
 
 impl SyncManager {
     pub(in crate::array) fn new(mirror: Arc<Mirror>, options: &ArrayOptions) -> Self {
@@ -250,6 +244,11 @@ impl SyncManager {
                 self.state()
                     .record_failure(job, format!("{kind} cannot go on: {error}"));
             }
+            Err(Stop::Partial(error)) => {
+                let why = format!("the {kind} is not complete: {error}");
+                tracing::error!("{name}: {why}");
+                self.state().record_failure(job, why);
+            }
         }
         self.ended.notify_waiters();
     }
@@ -351,6 +350,7 @@ impl SyncManager {
             told: from,
             noted: (from, now),
             needs: self.mirror.needs(),
+            lost: Ranges::default(),
         }
     }
 
@@ -396,6 +396,7 @@ impl SyncManager {
             sync_job.rate.took(done.worked, took);
         }
         sync_job.walk.finish(window);
+        sync_job.add_lost(&done.lost)?;
         let mut state = self.state();
         state.advance(self.now(), done.worked, sync_job.walk.reached());
         state.differed(done.mismatches, &done.places);
@@ -408,7 +409,7 @@ impl SyncManager {
         match sync_job.job {
             Job::Resync if self.mirror.needs() == sync_job.needs => {
                 let from = self.mirror.chunk_of(sync_job.told);
-                self.mirror.synced(Range::new(from, reached - from));
+                sync_job.mark_synced(&self.mirror, Range::new(from, reached - from));
             }
             Job::Recovery { part, .. } => self.mirror.rebuilt(part, reached),
             _ => {}
@@ -435,8 +436,11 @@ impl SyncManager {
     async fn conclude(&self, sync_job: &SyncJob) -> Result<End, Stop> {
         match sync_job.job {
             Job::Resync if self.mirror.needs() == sync_job.needs => {
-                self.mirror.synced(Range::new(0, sync_job.end));
+                sync_job.mark_synced(&self.mirror, Range::new(0, sync_job.end));
                 self.mirror.checkpoint().await.map_err(Stop::Failed)?;
+                if let Some(lost) = sync_job.partial() {
+                    return Err(lost);
+                }
             }
             // Copies began to differ meanwhile: it is done again.
             Job::Resync => return Ok(End::Early),
@@ -457,7 +461,7 @@ impl SyncManager {
         drop(self.worker.lock().await);
         self.ended.notify_waiters();
         let stopped = self.mirror.stop().await;
-        stopped.map_err(|error| super::members::not_told(&error))
+        stopped.map_err(|error| super::members::not_updated(&error))
     }
 
     /// How the array is, and what is being done.

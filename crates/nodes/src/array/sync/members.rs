@@ -130,7 +130,7 @@ impl SyncManager {
             ));
         }
         let told = self.mirror.set_parts(parts).await;
-        told.map_err(|error| not_told(&error))?;
+        told.map_err(|error| not_updated(&error))?;
         self.changed();
         Ok(())
     }
@@ -229,7 +229,7 @@ impl SyncManager {
         // Durable with the part: it is never rebuilt by fewer bits than these.
         self.mirror.note_bits(own);
         let given = self.mirror.give_part(slot, part, true).await;
-        given.map_err(|error| not_told(&error))?;
+        given.map_err(|error| not_updated(&error))?;
         self.mirror
             .send_event(ArrayEvent::MemberBack { member: name });
         self.changed();
@@ -241,6 +241,6 @@ impl SyncManager {
     }
 }
 
-pub(super) fn not_told(error: &IoError) -> ArrayError {
-    ArrayError::refused(format!("the members could not be told: {error}"), None)
+pub(super) fn not_updated(error: &IoError) -> ArrayError {
+    ArrayError::refused(format!("the members could not be updated: {error}"), None)
 }

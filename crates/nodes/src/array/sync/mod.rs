@@ -1,4 +1,4 @@
-//! `sync`: what keeps the copies of a mirror identical: resync after a crash, recovery of members, scrub, members that
+//! `sync`: what keeps the copies of a mirror identical, and parity fitting its data: resync after a crash, recovery of members, scrub, members that
 //! come and come back, and the driver that does all of it in the background.
 //!
 //! ```text
@@ -26,7 +26,8 @@ mod newcomer;
 mod plan;
 mod probe;
 mod progress;
-mod rate;
+pub(crate) mod rate;
+mod sync_job;
 mod sync_state;
 #[cfg(test)]
 mod tests;

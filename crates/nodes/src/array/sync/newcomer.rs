@@ -15,7 +15,7 @@ use super::super::format::{PLACE_LEN, Superblock, encode};
 use super::super::member::Member;
 use super::super::{AddOptions, ArrayError, Candidate};
 use super::manager::SyncManager;
-use super::members::not_told;
+use super::members::not_updated;
 
 impl SyncManager {
     /// Makes a disk a spare, no matter what it held.
@@ -72,7 +72,7 @@ impl SyncManager {
         self.mirror.adopt(member, true);
         self.remember(name, disk.remote, disk.reopen.as_ref());
         let told = self.mirror.commit_pending().await;
-        told.map_err(|error| not_told(&error))?;
+        told.map_err(|error| not_updated(&error))?;
         self.changed();
         Ok(())
     }

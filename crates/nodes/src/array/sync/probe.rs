@@ -10,7 +10,7 @@ use super::super::member::Member;
 use super::super::mirror::SlotState;
 use super::super::{AddOptions, ArrayError, ArrayOptions, Candidate, Reopen, ReopenError};
 use super::absent::Way;
-use super::manager::{Anew, SyncManager};
+use super::manager::{RebuildMode, SyncManager};
 
 /// A member's name, whether it is on another machine, and how it is opened again.
 type KnownWay = (String, bool, Option<Arc<dyn Reopen>>);
@@ -19,7 +19,7 @@ type KnownWay = (String, bool, Option<Arc<dyn Reopen>>);
 #[derive(Debug, Default)]
 pub(in crate::array) struct Expected {
     ways: Vec<KnownWay>,
-    waiting: Vec<(Candidate, Anew)>,
+    waiting: Vec<(Candidate, RebuildMode)>,
 }
 
 impl Expected {
@@ -41,14 +41,14 @@ impl Expected {
         let ways = here.chain(absent).collect();
         let waiting = assembly.others.iter().filter_map(|other| {
             let held_one = matches!(other.member.superblock.role, Role::Active(_));
-            let anew = match other.kind {
+            let mode = match other.kind {
                 OtherKind::Stale {
                     by_bitmap: true, ..
-                } => false,
-                OtherKind::Failed if options.prefer.is_some() && held_one => true,
+                } => RebuildMode::Bitmap,
+                OtherKind::Failed if options.prefer.is_some() && held_one => RebuildMode::Full,
                 _ => return None,
             };
-            Some((candidate(&other.member), anew))
+            Some((candidate(&other.member), mode))
         });
         Self {
             ways,
@@ -75,7 +75,7 @@ impl SyncManager {
         self.waiting().extend(expected.waiting);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<(Candidate, Anew)>> {
+    fn waiting(&self) -> MutexGuard<'_, Vec<(Candidate, RebuildMode)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -85,16 +85,16 @@ impl SyncManager {
 
     /// Lets members in that were left behind when the array was opened.
     pub(super) async fn let_in(&self) {
-        while let Some((candidate, anew)) = self.next_waiting() {
+        while let Some((candidate, mode)) = self.next_waiting() {
             let name = candidate.name.clone();
             // A remark has warned that what only this one has is lost, where the other side was preferred.
             let preferred = AddOptions {
                 overwrite: true,
                 ..AddOptions::default()
             };
-            let came = match anew {
-                true => self.add(candidate, preferred).await,
-                false => self.re_add(candidate).await,
+            let came = match mode {
+                RebuildMode::Full => self.add(candidate, preferred).await,
+                RebuildMode::Bitmap => self.re_add(candidate).await,
             };
             if let Err(error) = came {
                 tracing::warn!("{}: {name}: {error}", self.mirror.name());
@@ -102,7 +102,7 @@ impl SyncManager {
         }
     }
 
-    fn next_waiting(&self) -> Option<(Candidate, Anew)> {
+    fn next_waiting(&self) -> Option<(Candidate, RebuildMode)> {
         if self.is_left() {
             return None;
         }

@@ -50,7 +50,7 @@ const WINDOW_TIME: Duration = Duration::from_millis(20);
 
 /// How fast work in the background may go.
 #[derive(Debug)]
-pub(in crate::array) struct Rate {
+pub(crate) struct Rate {
     bounds: SyncRates,
     /// Bytes a second, now.
     rate: u64,
@@ -69,7 +69,7 @@ pub(in crate::array) struct Rate {
 
 impl Rate {
     /// Begins at `now`, when users had sent so many `requests`.
-    pub(in crate::array) fn new(bounds: SyncRates, now: Duration, requests: u64) -> Self {
+    pub(crate) fn new(bounds: SyncRates, now: Duration, requests: u64) -> Self {
         let bounds = sane(bounds);
         Self {
             bounds,
@@ -84,12 +84,12 @@ impl Rate {
     }
 
     /// Sets how many bytes of users' requests are under way.
-    pub(in crate::array) const fn users_have(&mut self, bytes: u64) {
+    pub(crate) const fn users_have(&mut self, bytes: u64) {
         self.users_have = bytes;
     }
 
     /// Takes in how many requests users had sent by `now`.
-    pub(in crate::array) fn look(&mut self, now: Duration, requests: u64) {
+    pub(crate) fn look(&mut self, now: Duration, requests: u64) {
         let moments = now.saturating_sub(self.looked).as_millis() / MOMENT.as_millis();
         if moments == 0 {
             return;
@@ -109,7 +109,7 @@ impl Rate {
     }
 
     /// A window of `bytes` took so long, from the moment that it was begun.
-    pub(in crate::array) fn took(&mut self, bytes: u64, time: Duration) {
+    pub(crate) fn took(&mut self, bytes: u64, time: Duration) {
         let nanos = time.as_nanos().max(1);
         let speed = u128::from(bytes) * 1_000_000_000 / nanos;
         let speed = u64::try_from(speed).unwrap_or(u64::MAX);
@@ -130,19 +130,19 @@ impl Rate {
     }
 
     /// Bytes that the next window should have.
-    pub(in crate::array) fn window(&self) -> u64 {
+    pub(crate) fn window(&self) -> u64 {
         let millis = u64::try_from(WINDOW_TIME.as_millis()).expect("a few");
         let len = self.rate / 1000 * millis;
         len.clamp(WINDOW_MIN, WINDOW_MAX) / WINDOW_MIN * WINDOW_MIN
     }
 
     /// Whether users were there lately.
-    pub(in crate::array) const fn yields(&self) -> bool {
+    pub(crate) const fn yields(&self) -> bool {
         self.rate < self.bounds.max
     }
 
     /// How many windows may be under way.
-    pub(in crate::array) fn windows(&self) -> usize {
+    pub(crate) fn windows(&self) -> usize {
         if !self.yields() {
             self.windows
         } else if self.rate > self.floor() {
@@ -159,19 +159,19 @@ impl Rate {
     }
 
     /// How long to wait before another window begins.
-    pub(in crate::array) const fn wait(&self, now: Duration) -> Duration {
+    pub(crate) const fn wait(&self, now: Duration) -> Duration {
         self.paid.saturating_sub(now)
     }
 
     /// A window of `bytes` begins at `now`. What was not used before is lost: an idle time is not saved
     /// up for a burst.
-    pub(in crate::array) fn take(&mut self, now: Duration, bytes: u64) {
+    pub(crate) fn take(&mut self, now: Duration, bytes: u64) {
         self.paid = self.paid.max(now) + time_for(bytes, self.rate);
     }
 
     /// Bytes a second that it allows now.
     #[cfg(test)]
-    pub(in crate::array) const fn allowed(&self) -> u64 {
+    pub(crate) const fn allowed(&self) -> u64 {
         self.rate
     }
 }

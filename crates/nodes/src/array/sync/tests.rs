@@ -232,7 +232,7 @@ fn places_that_are_passed_over_are_progress_and_no_speed() {
 proptest! {
     /// Windows are finished in any order.
     #[test]
-    fn every_wanted_byte_is_in_one_window_and_nothing_under_way_is_told_as_reached(
+    fn every_wanted_byte_is_in_one_window_and_nothing_in_flight_is_reported_as_reached(
         end in 1_u64..400,
         from in 0_u64..400,
         wanted in proptest::collection::vec(any::<bool>(), 400),

@@ -4,7 +4,7 @@ use block::{IoBufs, IoError, Range};
 use futures_util::future::join_all;
 
 use super::super::mirror::layout::Piece;
-use super::super::mirror::{Holder, Mirror};
+use super::super::mirror::{Holder, Mirror, RowStop, RowsChecked, check_rows, recover_rows};
 
 /// Sectors are compared one by one, as md counts them.
 const SECTOR: u64 = 512;
@@ -16,8 +16,10 @@ pub(super) struct Done {
     pub(super) worked: u64,
     /// Sectors that differed.
     pub(super) mismatches: u64,
-    /// Where, bytes of the array.
+    /// Where, bytes of the array, or of members where it keeps parity.
     pub(super) places: Vec<Range>,
+    /// Where parity is not known to fit, since data cannot be read; bytes of members.
+    pub(super) lost: Vec<Range>,
 }
 
 /// Why a window was not carried out.
@@ -27,10 +29,29 @@ pub(super) enum Stop {
     Failed(IoError),
     /// The bytes have no copy that can be read.
     Lost(IoError),
+    /// All was done but for what cannot be read.
+    Partial(IoError),
 }
 
-/// Makes all copies of a range like the first one.
+impl From<RowStop> for Stop {
+    fn from(stop: RowStop) -> Self {
+        match stop {
+            RowStop::Failed(error) => Self::Failed(error),
+            RowStop::Lost(error) => Self::Lost(error),
+        }
+    }
+}
+
+/// Makes all copies of a range like the first one, or parity fit the data.
 pub(super) async fn resync(mirror: &Mirror, range: Range) -> Result<Done, Stop> {
+    if mirror.layout().parity().is_some() {
+        let RowsChecked { lost, .. } = check_rows(mirror, range, true).await?;
+        return Ok(Done {
+            worked: range.len,
+            lost,
+            ..Done::default()
+        });
+    }
     let mut window = mirror.lock_range(range).await.map_err(Stop::Failed)?;
     window.begin();
     let copied = mirror.pieces(range).into_iter();
@@ -78,6 +99,14 @@ async fn resync_piece(mirror: &Mirror, piece: &Piece) -> Result<u64, Stop> {
 
 /// Rebuilds what a part holds at `within` of its member.
 pub(super) async fn recover(mirror: &Mirror, part: u16, within: Range) -> Result<Done, Stop> {
+    if mirror.layout().parity().is_some() {
+        recover_rows(mirror, part, within).await?;
+        let worked = within.len;
+        return Ok(Done {
+            worked,
+            ..Done::default()
+        });
+    }
     let runs = runs(mirror, part, within);
     let (Some(start), Some(end)) = (
         runs.iter().map(|(_, run)| run.offset).min(),
@@ -138,6 +167,15 @@ fn runs(mirror: &Mirror, part: u16, within: Range) -> Vec<(u64, Range)> {
 
 /// Compares all copies of a range; with `repair` those that differ are made like the first one.
 pub(super) async fn compare(mirror: &Mirror, range: Range, repair: bool) -> Result<Done, Stop> {
+    if mirror.layout().parity().is_some() {
+        let RowsChecked { differ, lost } = check_rows(mirror, range, repair).await?;
+        return Ok(Done {
+            worked: range.len,
+            mismatches: differ.iter().map(|place| place.len / SECTOR).sum(),
+            places: differ,
+            lost,
+        });
+    }
     let mut window = mirror.lock_range(range).await.map_err(Stop::Failed)?;
     if repair {
         window.begin();

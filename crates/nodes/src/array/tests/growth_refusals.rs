@@ -125,7 +125,7 @@ fn a_disk_that_cannot_be_a_member_is_refused_with_a_line_and_not_written() {
             ),
             (
                 with_features(second, 0x4000_0000).await,
-                "x is not taken in: it says that it uses features 0x40000000 that nobody here knows",
+                "x is not taken in: it says that it uses unknown features 0x40000000",
             ),
         ];
         for (disk, why) in cases {
@@ -236,7 +236,7 @@ fn a_member_is_not_taken_back_that_would_be_written_over_itself() {
 }
 
 #[test]
-fn an_array_that_is_only_read_or_was_stopped_takes_nobody_in() {
+fn an_array_that_is_only_read_or_was_stopped_takes_no_member_in() {
     block_on(async {
         let only_read = ArrayOptions {
             read_only: true,

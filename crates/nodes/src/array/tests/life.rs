@@ -239,7 +239,7 @@ fn a_member_with_a_superblock_0_90_comes_back_beside_who_came_new_with_its_numbe
 }
 
 #[test]
-fn a_scrub_tells_where_copies_differ_and_a_repair_makes_them_alike() {
+fn a_scrub_reports_where_copies_differ_and_a_repair_makes_them_identical() {
     block_on(async {
         let disks = disks(2);
         Recipe::mirror(2).make(&disks).await;

@@ -53,7 +53,7 @@ fn a_disk_without_a_superblock_is_no_member() {
 }
 
 #[test]
-fn a_damaged_superblock_is_told_with_its_place() {
+fn a_damaged_superblock_is_reported_with_its_place() {
     let (why, next) = refusal(|blocks| blocks[2][100] ^= 1);
     assert!(
         why.contains("the superblock 1.2 of c is damaged: its checksum is wrong"),

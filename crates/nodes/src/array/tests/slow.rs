@@ -67,7 +67,7 @@ fn throttled(size: u64, bytes_per_s: u64) -> Node {
 /// One of them had its turn before a throttled member and did not take it, the flush stood behind it, and
 /// after half a minute the member was given up.
 #[test]
-fn windows_go_on_while_members_are_told_how_far_they_are() {
+fn windows_continue_while_members_are_updated() {
     let first: Node = Arc::new(Memory::new(MEMBER));
     let second = throttled(MEMBER, 16 << 20);
     let state = timed(async {

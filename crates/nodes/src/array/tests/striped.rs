@@ -212,7 +212,7 @@ fn a_dropped_future_leaves_nothing_behind_after_settle() {
 }
 
 #[test]
-fn the_layout_can_be_told_from_outside_alone() {
+fn the_layout_is_visible_from_outside_alone() {
     let disks = mem_disks();
     for (number, disk) in (0..).zip(&disks) {
         let mut of = superblock(Level::Raid0, number);

@@ -84,7 +84,7 @@ fn one_whose_bitmap_has_other_chunks_does_not() {
 }
 
 #[test]
-fn one_that_was_being_made_anew_does_not() {
+fn one_that_was_being_rebuilt_is_not() {
     let mut left = left();
     left.members[0].rebuilt_to = Some(1 << 20);
     left.members[0].features |= features::RECOVERY_OFFSET;
@@ -95,7 +95,7 @@ fn one_that_was_being_made_anew_does_not() {
 }
 
 #[test]
-fn nobody_comes_back_by_a_bitmap_that_is_older_than_the_superblocks() {
+fn no_member_is_re_added_by_a_bitmap_that_is_older_than_the_superblocks() {
     let mut left = left();
     left.bitmaps[1].0.events -= 1;
     assert!(!left.may_come_back());

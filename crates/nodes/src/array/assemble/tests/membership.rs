@@ -1,5 +1,6 @@
 //! Which members are fresh, which are stale, which diverged.
 
+use block::Range;
 use proptest::prelude::*;
 
 use super::{MIB, Set, superblock};
@@ -59,7 +60,7 @@ fn a_member_that_the_freshest_says_failed_is_stale_with_the_same_events() {
 }
 
 #[test]
-fn the_freshest_tells_what_part_a_member_holds() {
+fn the_freshest_decides_which_slot_a_member_has() {
     let mut set = Set::whole(Level::Raid1, 2);
     // What was number 1 has the first part now, and does not know it yet.
     set.of(0).roles[1] = Role::Active(0);
@@ -83,7 +84,7 @@ fn spares_do_not_count_for_who_is_freshest() {
 }
 
 #[test]
-fn a_member_that_is_made_anew_holds_its_part_up_to_there() {
+fn a_member_that_is_being_rebuilt_is_valid_up_to_there() {
     let mut set = Set::whole(Level::Raid1, 2);
     set.of(1).features |= features::RECOVERY_OFFSET;
     set.of(1).rebuilt_to = Some(MIB);
@@ -92,7 +93,7 @@ fn a_member_that_is_made_anew_holds_its_part_up_to_there() {
 }
 
 #[test]
-fn a_member_that_fails_while_another_is_made_anew_leaves_no_array() {
+fn a_member_that_fails_while_another_is_being_rebuilt_leaves_no_array() {
     let mut set = Set::whole(Level::Raid1, 2);
     set.of(1).rebuilt_to = Some(MIB);
     set.members.remove(0);
@@ -102,7 +103,7 @@ fn a_member_that_fails_while_another_is_made_anew_leaves_no_array() {
 }
 
 #[test]
-fn two_halves_that_were_each_used_alone_are_told_apart() {
+fn two_halves_that_were_each_used_alone_are_distinguished() {
     for (events, freshest) in [((40, 40), 0), ((40, 41), 1), ((60, 20), 0)] {
         let mut set = Set::whole(Level::Raid1, 2);
         set.one_goes_on_without(0, 1, events.0);
@@ -151,7 +152,7 @@ fn the_side_that_is_preferred_counts_though_the_other_has_seen_more() {
     assert_eq!(set.holders(), [None, Some(1)]);
     assert_eq!(set.verdict().others, [(0, OtherKind::Failed)]);
     let remark = &set.verdict().remarks[0];
-    assert!(remark.contains("a is to be copied anew"), "{remark}");
+    assert!(remark.contains("a is to be rebuilt completely"), "{remark}");
 }
 
 #[test]
@@ -261,4 +262,32 @@ proptest! {
         set.rules.run = true;
         prop_assert!(set.refusal().0.contains("used in two ways"));
     }
+}
+
+#[test]
+fn parity_that_only_logs_vouch_for() {
+    let with_logs = |synced_to| {
+        let mut set = Set::whole(Level::Raid5, 3);
+        for member in 0..3 {
+            let of = set.of(member);
+            (of.synced_to, of.features) = (Some(synced_to), features::PPL);
+            of.ppl = Some(Range::new(8192, 8192));
+        }
+        set.members.remove(1);
+        set.rules.run = true;
+        set
+    };
+    let mut set = with_logs(0);
+    assert_eq!(
+        set.holders(),
+        [Some(0), None, Some(1)],
+        "what they say decides"
+    );
+    set.rules.read_only = true;
+    let (why, next) = set.refusal();
+    assert!(why.contains("was being written when it stopped"), "{why}");
+    assert!(next.contains("open it for writing once"), "{next}");
+    let (why, next) = with_logs(4096).refusal();
+    assert!(why.contains("was being written when it stopped"), "{why}");
+    assert!(next.contains("name all members"), "{next}");
 }

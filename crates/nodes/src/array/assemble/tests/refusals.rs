@@ -8,9 +8,9 @@ use crate::array::format::{Level, Reshape, Role, Version, features};
 /// Changes a set.
 type Change = fn(&mut Set);
 /// Why it is refused, and what to do.
-type Told = (&'static str, &'static str);
+type Expectation = (&'static str, &'static str);
 
-fn refused(level: Level, parts: u16, cases: &[(Change, Told)]) {
+fn refused(level: Level, parts: u16, cases: &[(Change, Expectation)]) {
     for (number, (change, (why, next))) in cases.iter().enumerate() {
         let mut set = Set::whole(level, parts);
         change(&mut set);
@@ -22,7 +22,7 @@ fn refused(level: Level, parts: u16, cases: &[(Change, Told)]) {
 }
 
 /// What is refused for writing, and read all the same.
-fn only_read(level: Level, parts: u16, cases: &[(Change, Told)]) {
+fn only_read(level: Level, parts: u16, cases: &[(Change, Expectation)]) {
     refused(level, parts, cases);
     for (number, (change, _)) in cases.iter().enumerate() {
         let mut set = Set::whole(level, parts);
@@ -144,7 +144,7 @@ fn a_member_that_is_too_small() {
             (
                 |set| set.members[1].size /= 2,
                 (
-                    "b has 33554432 bytes, its superblock tells of 67108864",
+                    "b has 33554432 bytes, its superblock records 67108864",
                     "cut short",
                 ),
             ),
@@ -265,7 +265,7 @@ fn forms_that_cannot_be() {
             ),
             (
                 |set| (0..4).for_each(|member| set.of(member).member_size = 4096),
-                ("an array of a size that cannot be", "inspect"),
+                ("an array of an impossible size", "inspect"),
             ),
         ],
     );
@@ -279,7 +279,10 @@ fn what_is_only_read() {
         &[
             (
                 |set| set.of(0).features |= features::PPL,
-                ("a keeps partial parity (PPL)", "read-only"),
+                (
+                    "a keeps a partial parity log (PPL) that cannot be: there is no room for it",
+                    "read-only",
+                ),
             ),
             (
                 |set| {
@@ -428,7 +431,7 @@ fn raid0_of_unequal_members_that_does_not_say_how() {
 }
 
 #[test]
-fn nobody() {
+fn no_members() {
     let mut set = Set::whole(Level::Raid1, 2);
     set.members.clear();
     assert!(set.refusal().0.contains("no member is named"));
@@ -443,7 +446,7 @@ fn nobody() {
 }
 
 #[test]
-fn a_bitmap_that_cannot_be_used_is_told_and_left() {
+fn a_bitmap_that_cannot_be_used_is_reported_and_left() {
     let mut set = Set::whole(Level::Raid1, 2);
     let good = bitmap(&set.members[0].superblock);
     let used = |set: &mut Set, bitmap| {

@@ -88,7 +88,7 @@ fn a_place_that_cannot_be_written_is_logged_before_the_write_is_acknowledged() {
 }
 
 #[test]
-fn a_place_that_cannot_be_read_and_not_be_written_anew_is_logged() {
+fn a_place_that_cannot_be_read_and_not_be_rewritten_is_logged() {
     block_on(async {
         let disks = disks(2);
         let (failing, faults) = faulty(&disks);
@@ -136,7 +136,7 @@ fn places_that_are_bad_on_different_members_are_read_of_the_others() {
 }
 
 #[test]
-fn the_only_member_logs_nothing_that_nobody_else_has() {
+fn the_only_member_logs_nothing_that_no_other_has() {
     block_on(async {
         let disks = disks(2);
         let (failing, faults) = faulty(&disks);

@@ -89,7 +89,7 @@ fn a_bit_that_is_wanted_again_while_it_is_cleared_is_set_by_the_next_commit() {
 }
 
 #[test]
-fn a_bit_is_kept_while_a_write_is_under_way_or_copies_may_differ_or_somebody_is_missing() {
+fn a_bit_is_kept_while_a_write_is_in_flight_or_copies_may_differ_or_a_member_is_missing() {
     let mut all = bits(&[1, 2, 3], false);
     commit(&mut all, true);
     all.begin(chunk(1));

@@ -123,7 +123,7 @@ fn the_last_member_is_never_failed() {
 }
 
 #[test]
-fn a_write_that_fails_everywhere_fails_nobody_and_is_read_from_the_first_until_it_is_made_alike() {
+fn a_write_that_fails_everywhere_fails_no_member_and_is_read_from_the_first_until_it_is_resynced() {
     block_on(async {
         let below = disks(2);
         let full = Fault::new(Effect::Tear(Errno::NoSpace));
@@ -152,7 +152,7 @@ fn a_write_that_fails_everywhere_fails_nobody_and_is_read_from_the_first_until_i
 }
 
 #[test]
-fn while_a_part_has_nobody_bits_stay_and_so_does_the_mark_for_those_who_come_back() {
+fn while_a_slot_is_empty_bits_stay_and_so_does_the_mark_for_members_that_are_re_added() {
     block_on(async {
         let disks = disks(2);
         let mirror = Recipe::mirror(2).open(&disks).await;
@@ -186,7 +186,7 @@ fn while_a_part_has_nobody_bits_stay_and_so_does_the_mark_for_those_who_come_bac
 }
 
 #[test]
-fn what_cannot_be_read_is_read_elsewhere_and_written_anew() {
+fn what_cannot_be_read_is_read_elsewhere_and_rewritten() {
     block_on(async {
         let below = disks(2);
         let (failing, faults) = with_faults(&below, 0);
@@ -261,7 +261,7 @@ fn a_read_only_array_repairs_and_records_nothing() {
 }
 
 #[test]
-fn raid10_goes_on_until_a_chunk_has_nobody() {
+fn raid10_continues_until_a_chunk_has_no_member() {
     block_on(async {
         let disks = disks(4);
         let mirror = Recipe::raid10(0x102, 4).open(&disks).await;

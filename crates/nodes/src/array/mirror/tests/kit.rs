@@ -12,8 +12,10 @@ use testkit::single;
 use super::super::Mirror;
 use crate::array::format::bad_blocks::BadBlocks;
 use crate::array::format::bitmap::{Bitmap, HEADER_LEN_USIZE};
+use crate::array::format::ppl::{self, PplHeader};
 use crate::array::format::{self, Level, Role, Superblock, Version, features, places};
 use crate::array::open::assembled;
+use crate::array::parity_writer::Sample;
 use crate::array::{ArrayError, ArrayOptions, Candidate};
 
 /// What every member uses.
@@ -27,6 +29,8 @@ pub(in crate::array) const BITMAP: u64 = 8192;
 pub(in crate::array) const LOG: u64 = 12 << 10;
 /// Size of a member's disk.
 pub(in crate::array) const DISK: u64 = DATA + MEMBER;
+/// Partial parity logs from this length on have several headers.
+pub(in crate::array) const RING: u64 = 264 << 10;
 /// Bytes for each bit.
 pub(in crate::array) const BIT: u32 = 4096;
 
@@ -44,6 +48,8 @@ pub(in crate::array) struct Recipe {
     pub(in crate::array) dirty: bool,
     /// Members have logs of bad blocks.
     pub(in crate::array) log: bool,
+    /// Bytes of the partial parity log of each member, which lies behind its data.
+    pub(in crate::array) ppl: Option<u64>,
 }
 
 impl Recipe {
@@ -59,6 +65,7 @@ impl Recipe {
             fail_fast: false,
             dirty: false,
             log: false,
+            ppl: None,
         }
     }
 
@@ -71,9 +78,45 @@ impl Recipe {
         }
     }
 
+    /// RAID 4, 5 or 6, in chunks of 4 KiB.
+    pub(in crate::array) const fn parity(level: Level, layout: u32, parts: u32) -> Self {
+        Self {
+            level,
+            layout,
+            ..Self::mirror(parts)
+        }
+    }
+
+    /// What members hold of an array with parity that holds `data`, by the tables of layouts.
+    pub(in crate::array) fn sample(&self, data: Vec<u8>) -> Sample {
+        Sample {
+            level: self.level,
+            layout: self.layout,
+            parts: usize::try_from(self.parts).unwrap(),
+            chunk: 4096,
+            rows: usize::try_from(MEMBER / 4096).unwrap(),
+            data,
+        }
+    }
+
     pub(in crate::array) const fn without_bitmap(mut self) -> Self {
         self.bitmap = false;
         self
+    }
+
+    /// With partial parity logs of so many bytes instead of a bitmap. Disks have [`DISK`] bytes and as many more.
+    pub(in crate::array) const fn with_ppl(mut self, len: u64) -> Self {
+        (self.bitmap, self.ppl) = (false, Some(len));
+        self
+    }
+
+    /// What features say of its logs.
+    const fn ppl_features(&self) -> u32 {
+        match self.ppl {
+            None => 0,
+            Some(len) if len < RING => features::PPL,
+            Some(_) => features::MULTIPLE_PPLS,
+        }
     }
 
     pub(super) fn superblock(&self, number: u16, disk: u64) -> (u64, Superblock) {
@@ -103,10 +146,16 @@ impl Recipe {
             updated: 1_795_288_099,
             level: self.level,
             layout: self.layout,
-            chunk: if self.level == Level::Raid10 { 4096 } else { 0 },
+            chunk: if self.level == Level::Raid1 { 0 } else { 4096 },
             members: self.parts,
             member_size: MEMBER,
-            data: Range::new(data, if behind { disk - data } else { MEMBER }),
+            data: Range::new(
+                data,
+                match behind && self.ppl.is_none() {
+                    true => disk - data,
+                    false => MEMBER,
+                },
+            ),
             events: 10,
             synced_to: self.dirty.then_some(0),
             rebuilt_to: None,
@@ -115,11 +164,11 @@ impl Recipe {
             role: if number < parts { role } else { Role::Spare },
             roles,
             bitmap_at: self.bitmap.then_some(bitmap_at),
-            ppl: None,
+            ppl: self.ppl.map(|len| Range::new(DISK, len)),
             bad_blocks: self.log.then_some(Range::new(LOG, 512)),
             bad_blocks_shift: 0,
             corrected: 0,
-            features: u32::from(self.bitmap && !old) * features::BITMAP,
+            features: (u32::from(self.bitmap && !old) * features::BITMAP) | self.ppl_features(),
             write_mostly: self.write_mostly == Some(number.into()),
             fail_fast: self.fail_fast,
             reshape: None,
@@ -132,6 +181,10 @@ impl Recipe {
         for (number, disk) in (0_u16..).zip(disks) {
             let (at, superblock) = self.superblock(number, disk.geometry().size);
             put(disk, at, format::encode(&superblock, at)).await;
+            if let Some(log) = superblock.ppl {
+                let header = PplHeader::empty(ppl::signature(&superblock.array));
+                put(disk, log.offset, header.encode()).await;
+            }
             if let Some(at) = superblock.bitmap_at {
                 let header = Bitmap::of(&superblock, BIT).unwrap();
                 let mut bytes = vec![0; 4096];

@@ -72,7 +72,7 @@ fn the_last_member_in_sync_is_never_failed() {
 }
 
 #[test]
-fn in_raid10_a_member_is_the_last_one_where_nobody_else_has_its_chunks() {
+fn in_raid10_a_member_is_the_last_one_where_no_other_has_its_chunks() {
     // Two near copies of each chunk: members 0 and 1 hold the same, and so do 2 and 3.
     let mut table = table(&Recipe::raid10(0x102, 4), 4);
     assert_eq!(table.fail(SlotId(0), "it broke"), Failing::Failed);

@@ -95,7 +95,7 @@ fn a_bit_is_durable_before_data_also_while_the_array_is_dirty() {
 }
 
 #[test]
-fn a_clean_array_is_told_so_behind_a_flush_of_all_members_once_writes_have_ended() {
+fn a_clean_array_is_recorded_behind_a_flush_of_all_members_once_writes_have_ended() {
     block_on(async {
         let (disks, journal, mirror) = mirror_of(3).await;
         write(&mirror, FIRST, 1).await.unwrap();

@@ -19,7 +19,7 @@ fn enter(locks: &mut RangeLocks, offset: u64, len: u64) -> Turn {
 }
 
 #[test]
-fn bytes_under_way_are_those_of_changes_that_somebody_waits_for() {
+fn bytes_in_flight_are_those_of_changes_that_a_caller_waits_for() {
     let mut locks = RangeLocks::default();
     let first = enter(&mut locks, 0, 10);
     let second = enter(&mut locks, 5, 10);
@@ -60,7 +60,7 @@ fn changes_that_overlap_go_in_order_of_arrival_and_others_beside_them() {
 }
 
 #[test]
-fn nobody_comes_past_what_was_given_up_before_it_was_put_right() {
+fn no_change_passes_what_was_cancelled_before_it_was_repaired() {
     let mut locks = RangeLocks::default();
     let first = enter(&mut locks, 0, 10);
     let second = enter(&mut locks, 5, 10);
@@ -97,7 +97,7 @@ fn who_fills_all_of_what_was_given_up_in_line_goes_over_it() {
 }
 
 #[test]
-fn nobody_goes_over_what_is_being_put_right() {
+fn no_change_overlaps_what_is_being_repaired() {
     let mut locks = RangeLocks::default();
     let first = enter(&mut locks, 4, 4);
     drop(locks.cancel(first, LANDED));
@@ -109,7 +109,7 @@ fn nobody_goes_over_what_is_being_put_right() {
 
 proptest! {
     #[test]
-    fn everybody_gets_a_turn_and_no_two_that_overlap_at_once(
+    fn every_change_gets_a_turn_and_no_two_that_overlap_at_once(
         ranges in prop::collection::vec((0..40_u64, 1..20_u64), 1..20),
         seed: u64,
     ) {

@@ -64,7 +64,7 @@ fn a_checkpoint_waits_for_its_own_change_only() {
 }
 
 #[test]
-fn a_newcomer_is_told_of_in_two_commits() {
+fn a_new_member_is_recorded_in_two_commits() {
     let took = time_under_load(async |mirror| {
         mirror.lock().state.change(false);
         mirror.commit_pending().await

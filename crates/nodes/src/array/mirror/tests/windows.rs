@@ -104,7 +104,7 @@ fn a_commit_that_the_last_member_does_not_take_is_tried_again_with_the_same_even
 
 /// A spare becomes a member, step by step.
 #[test]
-fn what_a_member_is_told_to_hold_is_durable_behind_its_data() {
+fn what_a_member_is_recorded_to_hold_is_durable_behind_its_data() {
     block_on(async {
         let below = disks(3);
         Recipe::mirror(2).make(&below).await;
@@ -179,7 +179,7 @@ fn a_mirror_can_have_more_parts_and_fewer() {
 fn a_line_that_goes_wrong_half_way_is_put_right_by_who_writes_it_again() {
     block_on(async {
         let below = disks(2);
-        // A held disk answers nothing in line.
+        // A held disk answers nothing on the fast path.
         let held = HeldDisk::new(below[1].clone());
         held.hold(false);
         let disks = [below[0].clone(), held.clone() as Node];
@@ -202,7 +202,7 @@ fn a_line_that_goes_wrong_half_way_is_put_right_by_who_writes_it_again() {
 }
 
 #[test]
-fn what_one_member_tells_of_holes_is_told() {
+fn what_one_member_reports_of_holes_is_reported() {
     block_on(async {
         for recipe in [
             Recipe::mirror(2),

@@ -85,7 +85,7 @@ fn bad_sectors_of_one_row_are_no_loss_in_different_columns() {
 }
 
 #[test]
-fn what_is_lost_on_too_many_members_is_told_with_its_place_and_their_names() {
+fn what_is_lost_on_too_many_members_is_reported_with_its_place_and_their_names() {
     let sample = sample((Level::Raid5, 2), 4, CHUNK, 4);
     let (array, faulty) = faulty(&sample);
     // Row 0: P is on part 3, data on 0, 1 and 2.
@@ -103,7 +103,7 @@ fn what_is_lost_on_too_many_members_is_told_with_its_place_and_their_names() {
 }
 
 #[test]
-fn what_is_missing_from_the_beginning_is_told_by_name() {
+fn what_is_missing_from_the_beginning_is_reported_by_name() {
     let sample = sample((Level::Raid6, 2), 5, CHUNK, 5);
     let mut assembly = without(&sample, &[1, 2]);
     assembly.parts[3].rebuilt_to = Some(512);
@@ -177,8 +177,8 @@ fn parity_is_trusted_where_the_bitmap_says_that_nothing_was_being_written() {
             }
         }
     }
-    let told = array.status().bitmap.unwrap();
-    assert_eq!((told.chunks, told.dirty), (8, 1));
+    let reported = array.status().bitmap.unwrap();
+    assert_eq!((reported.chunks, reported.dirty), (8, 1));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_member_that_fails_again_and_again_is_asked_only_in_need() {
         assert_eq!(gather(&data), sample.data[CHUNK..CHUNK + 512]);
     }
     let Ok(ArrayEvent::Fail { member, why }) = events.try_recv() else {
-        panic!("a member in doubt is told")
+        panic!("a member in doubt is reported")
     };
     assert_eq!(member, "disk1");
     assert!(why.contains("injected fault"), "{why}");

@@ -4,8 +4,10 @@ mod errors;
 mod layouts;
 mod open;
 mod plan;
+mod ppl;
 mod read;
-pub(super) mod writer;
+mod stripe;
+pub(crate) mod writer;
 
 use std::sync::Arc;
 

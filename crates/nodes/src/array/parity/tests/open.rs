@@ -101,7 +101,7 @@ fn an_array_without_any_data_member_to_spare_opens_and_fails_where_it_is_read() 
 }
 
 #[test]
-fn the_status_tells_members_by_their_parts_and_then_the_others() {
+fn the_status_lists_members_by_their_slots_and_then_the_others() {
     let sample = small();
     let mut assembly = without(&sample, &[3]);
     assembly.parts[1].rebuilt_to = Some(8192);
@@ -160,6 +160,6 @@ fn an_array_of_tebibytes_is_opened_and_read_at_its_end() {
     let end = Range::new(3 * member_size - 65_536, 65_536);
     let data = gather(&block_on(array.read(end)).unwrap());
     assert_eq!(data, vec![0; 65_536]);
-    let told = block_on(array.extents(Range::new(0, 3 * member_size))).unwrap();
-    assert_eq!(told.len(), 1);
+    let reported = block_on(array.extents(Range::new(0, 3 * member_size))).unwrap();
+    assert_eq!(reported.len(), 1);
 }

@@ -87,7 +87,7 @@ fn at(sample: &Sample, range: Range) -> &[u8] {
 
 /// Rows of `parts` parts in which parity lies differently: all of few parts; of many where it begins,
 /// goes on, and wraps.
-fn telling_rows(parts: usize) -> Vec<usize> {
+fn significant_rows(parts: usize) -> Vec<usize> {
     if parts <= 7 {
         return (0..parts).collect();
     }
@@ -108,7 +108,7 @@ fn every_single_part_and_every_pair_of_4_to_20_can_be_lost() {
                 let data = missing
                     .iter()
                     .filter(|part| !layout.row(0).is_parity(**part));
-                for row in telling_rows(parts) {
+                for row in significant_rows(parts) {
                     let request = Range::new(row as u64 * layout.row_len(), layout.row_len());
                     let found = read(&sample, &members, &lost, request, 1 << 20);
                     if missing.len() <= layout.parities() {
@@ -146,7 +146,7 @@ fn a_request_within_a_chunk_reads_only_its_columns_of_the_others() {
 }
 
 #[test]
-fn bytes_that_are_there_are_not_reckoned() {
+fn bytes_that_are_there_are_not_computed() {
     let sample = sample(layouts()[3], 4, 4096, 8);
     let layout = layout(&sample);
     let mut lost = Lost::nothing(4, 512);
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_reckoned_from_parity_that_is_not_trusted(
+    fn nothing_is_computed_from_parity_that_is_not_trusted(
         which in 0..21_usize, part in 0..6_usize, from in 0..9_u64, row in 0..9_u64,
     ) {
         let sample = sample(layouts()[which], 6, 4, 9);

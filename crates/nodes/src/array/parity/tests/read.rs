@@ -315,7 +315,7 @@ fn holes_of_a_complete_array_are_those_of_its_members() {
     block_on(members[3].write(there, single(vec![1; CHUNK]), WriteFlags::empty())).unwrap();
     block_on(members[1].write(there, single(vec![1; CHUNK]), WriteFlags::empty())).unwrap();
     let array = open(assembly(&sample, nodes()));
-    let told = block_on(array.extents(whole(&sample))).unwrap();
+    let reported = block_on(array.extents(whole(&sample))).unwrap();
     let at = (50 * 3 + 1) * CHUNK as u64;
     let extent = |offset, end, kind| Extent {
         range: Range::new(offset, end - offset),
@@ -327,27 +327,27 @@ fn holes_of_a_complete_array_are_those_of_its_members() {
         extent(at, behind, ExtentKind::Data),
         extent(behind, sample.data.len() as u64, ExtentKind::Hole),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let within = Range::new(at + 512, 1024);
-    let told = block_on(array.extents(within)).unwrap();
+    let reported = block_on(array.extents(within)).unwrap();
     assert_eq!(
-        told,
+        reported,
         [extent(within.offset, within.end(), ExtentKind::Data)]
     );
     let within = Range::new(at - 1024, 2048);
-    let told = block_on(array.extents(within)).unwrap();
+    let reported = block_on(array.extents(within)).unwrap();
     let halves = [
         extent(at - 1024, at, ExtentKind::Hole),
         extent(at, at + 1024, ExtentKind::Data),
     ];
-    assert_eq!(told, halves);
+    assert_eq!(reported, halves);
 
     let mut disks: Vec<Option<Node>> = nodes();
     disks[0] = None;
     let degraded = open(assembly(&sample, disks));
-    let told = block_on(degraded.extents(whole(&sample))).unwrap();
+    let reported = block_on(degraded.extents(whole(&sample))).unwrap();
     assert_eq!(
-        told,
+        reported,
         [extent(0, sample.data.len() as u64, ExtentKind::Data)]
     );
 }

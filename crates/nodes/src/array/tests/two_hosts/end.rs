@@ -25,7 +25,7 @@ impl World {
         let owner_is_second = self.is_second_owner();
         self.kill(Host::Primary);
         self.kill(Host::Second);
-        self.tell("all programs have ended");
+        self.log("all programs have ended");
         self.compare_in_sync().await?;
         self.open_both(owner_is_second).await
     }
@@ -36,7 +36,7 @@ impl World {
         let (a, b) = (superblock(&local).await, superblock(&far).await);
         let picture = Picture::of(&[&a, &b], None).expect("there are two");
         let in_sync = |membership: &Membership| matches!(membership, Membership::InSync { .. });
-        self.tell(format!(
+        self.log(format!(
             "local {} events, far {}: {:?}",
             a.events, b.events, picture.memberships
         ));
@@ -76,7 +76,7 @@ impl World {
             opened = open(candidates(), options).await;
         }
         let array = opened.map_err(|error| format!("not opened on one side: {error}"))?;
-        self.tell(format!("opened: {:?}", array.status().members));
+        self.log(format!("opened: {:?}", array.status().members));
         self.look_at(&array, "opened").await?;
         let synced = tokio::time::timeout(WHOLE, array.synced()).await;
         let synced = synced.map_err(|_| "it is never made whole".to_owned())?;

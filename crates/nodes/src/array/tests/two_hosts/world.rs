@@ -99,7 +99,7 @@ impl World {
         self.story.join("\n  ")
     }
 
-    pub(super) fn tell(&mut self, what: impl Into<String>) {
+    pub(super) fn log(&mut self, what: impl Into<String>) {
         self.story.push(what.into());
     }
 
@@ -154,7 +154,7 @@ impl World {
         match answer {
             Ok(data) => self.owed.check(&begun, &data),
             Err(error) => {
-                self.tell(format!("request of {token}: {error}"));
+                self.log(format!("request of {token}: {error}"));
                 Ok(())
             }
         }
@@ -189,12 +189,12 @@ impl World {
                 let machine = self.machine(host);
                 let paused = !machine.pause.is_paused();
                 machine.pause.set(paused);
-                self.tell(format!("{host:?} paused: {paused}"));
+                self.log(format!("{host:?} paused: {paused}"));
             }
             14..16 => {
                 let (host, cut) = (self.any_host(), self.rng.bool());
                 self.backup.cut(host, cut);
-                self.tell(format!("way of {host:?} cut: {cut}"));
+                self.log(format!("way of {host:?} cut: {cut}"));
             }
             16..18 => self.restart_backup(),
             18 => self.kill(Host::Primary),
@@ -251,7 +251,7 @@ impl World {
             true => self.owed.begin(op),
             false => Owed::new(MEMBER, true).begin(op),
         };
-        self.tell(format!("{host:?} ({token}): {op:?}"));
+        self.log(format!("{host:?} ({token}): {op:?}"));
         self.doing.push(Box::pin(async move {
             let answer = carry_out(&array, op).await;
             (token, begun, answer)
@@ -276,7 +276,7 @@ impl World {
             None => None,
         };
         self.backup.start(other);
-        self.tell(format!("backup restarted, another disk: {is_other}"));
+        self.log(format!("backup restarted, another disk: {is_other}"));
     }
 
     /// A host's program is killed.
@@ -293,7 +293,7 @@ impl World {
         self.doing = FuturesUnordered::new();
         self.backup.left(token);
         self.owed.cut();
-        self.tell(format!("{host:?} ({token}) is killed"));
+        self.log(format!("{host:?} ({token}) is killed"));
     }
 
     /// An opening counts from now on, which found `known` of what was owed.
@@ -333,17 +333,17 @@ impl World {
             .backup
             .claim(token, Host::Primary, false, second_is_alive);
         if let Err(why) = claimed {
-            return self.tell(format!("the primary does not start: {why}"));
+            return self.log(format!("the primary does not start: {why}"));
         }
         let candidates = self.candidates(Host::Primary, token);
         match open(candidates, ArrayOptions::default()).await {
             Ok(array) => {
-                self.tell(format!("the primary starts ({token})"));
+                self.log(format!("the primary starts ({token})"));
                 self.primary.program = Some(Program { array, token });
                 self.becomes_owner(token, true);
                 self.owner_is_second = false;
             }
-            Err(error) => self.tell(format!("the primary does not start: {error}")),
+            Err(error) => self.log(format!("the primary does not start: {error}")),
         }
     }
 
@@ -379,7 +379,7 @@ impl World {
         let token = self.tokens;
         let claimed = self.backup.claim(token, Host::Second, true, true);
         if let Err(why) = claimed {
-            return self.tell(format!("no takeover: {why}"));
+            return self.log(format!("no takeover: {why}"));
         }
         let options = ArrayOptions {
             missing: 1,
@@ -390,13 +390,13 @@ impl World {
         let candidates = self.candidates(Host::Second, token);
         match open(candidates, options).await {
             Ok(array) => {
-                self.tell(format!("the second host takes over ({token})"));
+                self.log(format!("the second host takes over ({token})"));
                 self.second.program = Some(Program { array, token });
                 self.becomes_owner(token, known);
                 (self.was_taken_over, self.owner_is_second) = (true, true);
                 self.far_is_current = true;
             }
-            Err(error) => self.tell(format!("no takeover: {error}")),
+            Err(error) => self.log(format!("no takeover: {error}")),
         }
     }
 }

@@ -61,7 +61,7 @@ async fn impatiently(array: Arc<Array>, op: Op, polls: u8) -> Option<Result<Vec<
 }
 
 /// An error of a step in the background.
-fn told(error: IoError) -> ArrayError {
+fn described(error: IoError) -> ArrayError {
     ArrayError::Read {
         member: "the array".to_owned(),
         source: error,
@@ -137,24 +137,24 @@ impl World {
 
     fn cut(&mut self, life: &Life) -> End {
         let in_sync = in_sync(&life.array).join(" ");
-        self.tell(format!("cut; in sync: {in_sync}"));
+        self.log(format!("cut; in sync: {in_sync}"));
         End::Cut
     }
 
     /// Nothing is under way: the array is stopped, or just left.
     async fn leave(&mut self, life: &mut Life, power: &Power) -> Result<End, Wrong> {
-        self.tell("nothing is under way");
+        self.log("nothing is under way");
         match self.rng.u8(0..4) {
             0 => Ok(self.cut(life)),
             1 => {
-                self.tell("killed");
+                self.log("killed");
                 Ok(End::Killed)
             }
             _ => tokio::select! {
                 biased;
                 () = power.gone() => Ok(self.cut(life)),
                 stopped = life.array.stop() => {
-                    self.tell(format!("stopped: {stopped:?}"));
+                    self.log(format!("stopped: {stopped:?}"));
                     match stopped {
                         Err(error) if !life.broken => Err(format!("it cannot be stopped: {error}")),
                         _ => Ok(End::Stopped),
@@ -167,7 +167,7 @@ impl World {
     /// A user sends a request, and leaves after so many polls if that is given.
     fn user(&mut self, life: &Life, doing: &mut Doing, op: Op, polls: Option<u8>) {
         let begun = self.owed.begin(op);
-        self.tell(format!(
+        self.log(format!(
             "{} {op:?}, dropped after {polls:?}",
             begun.number()
         ));
@@ -191,7 +191,7 @@ impl World {
         what: impl Future<Output = Result<(), ArrayError>> + 'static,
     ) {
         let name = name.into();
-        self.tell(name.clone());
+        self.log(name.clone());
         doing.push(Box::pin(async move { Ended::Other(name, what.await) }));
     }
 
@@ -218,7 +218,7 @@ impl World {
             },
             8..11 => Op::Read { range },
             11 => Op::WriteZeroes { range, flags },
-            12 => Op::Trim { range },
+            12 if self.shape.ppl.is_none() => Op::Trim { range },
             _ => Op::Flush,
         }
     }
@@ -235,11 +235,11 @@ impl World {
             }
             24..27 => self.other(doing, "mark clean", async move {
                 let clean = array.by_hand().mirror.mark_clean().await;
-                clean.map(drop).map_err(told)
+                clean.map(drop).map_err(described)
             }),
             27..30 => self.other(doing, "sweep", async move {
                 let swept = array.by_hand().mirror.sweep().await;
-                swept.map(drop).map_err(told)
+                swept.map(drop).map_err(described)
             }),
             30..34 => self.other(doing, "work", async move { array.by_hand().work().await }),
             34 => {
@@ -275,10 +275,14 @@ impl World {
         if !self.can_spare(works.len()) {
             return;
         }
+        // What parity does not fit yet cannot be computed.
+        if self.shape.parities() > 0 && life.array.by_hand().mirror.needed(0).is_some() {
+            return;
+        }
         let name = works[self.rng.usize(0..works.len())].clone();
         let wire = life.wires[&name].clone();
         life.broken = true;
-        self.owed.trust_nobody();
+        self.owed.trust_no_member();
         match self.rng.u8(0..4) {
             0 => {
                 life.failing.push(name.clone());
@@ -287,18 +291,18 @@ impl World {
                 self.other(doing, what, async move { array.fail(&name).await });
             }
             1 => {
-                self.tell(format!("{name} is gone"));
+                self.log(format!("{name} is gone"));
                 wire.set(Mode::Gone);
             }
             2 => {
-                self.tell(format!("{name} hangs"));
+                self.log(format!("{name} hangs"));
                 wire.set(Mode::Hung);
             }
             _ => {
                 let places = self.shape.places();
                 let at = places.data + self.rng.u64(0..super::shape::DATA / SECTOR) * SECTOR;
                 let forever = self.rng.bool();
-                self.tell(format!("{name} is damaged at {at}, forever: {forever}"));
+                self.log(format!("{name} is damaged at {at}, forever: {forever}"));
                 life.damaged = true;
                 wire.damage(Range::new(at, SECTOR), forever);
             }
@@ -342,22 +346,24 @@ impl World {
     fn ended(&mut self, life: &mut Life, ended: Ended) -> Result<(), Wrong> {
         match ended {
             Ended::Request(begun, answer) => {
-                self.tell(format!("{} ended", begun.number()));
+                self.log(format!("{} ended", begun.number()));
                 self.owed.end(&begun, answer.is_ok());
                 match answer {
                     Ok(data) => self.owed.check(&begun, &data)?,
                     // Both copies of a sector may be lost.
-                    Err(error) if life.damaged => self.tell(format!("failed: {error}")),
+                    Err(error) if life.damaged || self.may_be_lost(&error) => {
+                        self.log(format!("failed: {error}"));
+                    }
                     Err(error) => return Err(format!("a request failed: {error}")),
                 }
             }
             Ended::Dropped(begun) => {
-                self.tell(format!("{} was dropped", begun.number()));
+                self.log(format!("{} was dropped", begun.number()));
                 self.owed.end(&begun, false);
             }
             Ended::Grown(parts, grown) => self.grown(parts, grown),
-            Ended::Other(name, Err(error)) => self.tell(format!("{name}: {error}")),
-            Ended::Other(name, Ok(())) => self.tell(format!("{name}: done")),
+            Ended::Other(name, Err(error)) => self.log(format!("{name}: {error}")),
+            Ended::Other(name, Ok(())) => self.log(format!("{name}: done")),
         }
         Ok(())
     }

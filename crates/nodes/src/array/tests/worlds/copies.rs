@@ -9,6 +9,7 @@ use super::metadata;
 use super::shape::{CHUNK, DATA, Shape};
 use super::world::Wrong;
 use crate::array::format::{Level, Role};
+use crate::array::parity_writer::Sample;
 
 /// What the parts hold.
 pub(super) struct Copies {
@@ -58,6 +59,9 @@ impl Copies {
         content: &[u8],
         anything: impl Fn(usize) -> bool,
     ) -> Result<(), Wrong> {
+        if self.shape.parities() > 0 {
+            return self.check_parity(content);
+        }
         let unit = match self.shape.level {
             Level::Raid1 => DATA,
             _ => CHUNK,
@@ -76,6 +80,27 @@ impl Copies {
                     let at = number * unit + at;
                     return Err(format!("byte {at} differs on part {part}"));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Data and parity are those of what the array reads as: with parity a trim leaves nothing that differs.
+    fn check_parity(&self, content: &[u8]) -> Result<(), Wrong> {
+        let small = |value: u64| usize::try_from(value).expect("small");
+        let sample = Sample {
+            level: self.shape.level,
+            layout: self.shape.layout,
+            parts: self.parts.len(),
+            chunk: small(CHUNK),
+            rows: small(DATA / CHUNK),
+            data: content.to_vec(),
+        };
+        for (part, (ideal, held)) in sample.members().iter().zip(&self.parts).enumerate() {
+            let is_lacking = self.lacking.iter().any(|lacks| usize::from(*lacks) == part);
+            let differs = ideal.iter().zip(held).position(|(a, b)| a != b);
+            if let Some(at) = differs.filter(|_| !is_lacking) {
+                return Err(format!("byte {at} of part {part} is not what it should be"));
             }
         }
         Ok(())

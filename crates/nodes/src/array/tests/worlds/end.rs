@@ -18,8 +18,8 @@ const FOREVER: u64 = u64::MAX;
 impl World {
     /// Gives all disks back, and looks at what becomes of it.
     pub(super) async fn end_well(&mut self) -> Result<(), Wrong> {
-        let told = super::world::told(self.shape, &self.disks);
-        self.tell(format!("all disks are given back: {told}"));
+        let described = super::world::described(self.shape, &self.disks);
+        self.log(format!("all disks are given back: {described}"));
         let power = self.power(FOREVER);
         let disks = self.disks.clone();
         let wires: BTreeMap<_, _> = (disks.iter())
@@ -38,9 +38,18 @@ impl World {
             options.prefer = given.iter().position(|disk| disk.current);
             array = open(candidates(), options).await;
         }
+        if let Err(error) = &array
+            && self.may_be_refused(error)
+        {
+            self.log(format!("refused in the end: {error}"));
+            return self.read_by_force().await;
+        }
         let array = array.map_err(|error| format!("it is not opened in the end: {error}"))?;
+        self.forget_in_flight(&array);
         self.count_parts(&array)?;
-        self.look(&array, "when it was opened").await?;
+        if self.look(&array, "when it was opened").await?.is_none() {
+            return Ok(());
+        }
         self.complete(&array, &wires).await?;
         let whole = in_sync(&array).len();
         if whole < usize::from(self.shape.parts) {
@@ -51,6 +60,7 @@ impl World {
             ));
         }
         let content = self.look(&array, "when it was complete").await?;
+        let content = content.ok_or("bytes are lost that were there")?;
         // What was found to differ when it was read is resynced, too.
         let worked = array.by_hand().work().await;
         worked.map_err(|error| format!("it is not made alike: {error}"))?;
@@ -66,15 +76,36 @@ impl World {
         self.compare(&wires, &content)
     }
 
-    /// What is there is what is owed.
-    async fn look(&mut self, array: &Array, when: &str) -> Result<Vec<u8>, Wrong> {
+    /// Of what was being written on a member that is missing now nothing is known: partial parity has what was not.
+    pub(super) fn forget_in_flight(&mut self, array: &Array) {
+        if self.shape.ppl.is_none() {
+            return;
+        }
+        let members = array.status().members.into_iter();
+        let missing = members.filter(|member| member.state != MemberState::InSync);
+        let missing: Vec<usize> = missing.filter_map(|m| m.part.map(usize::from)).collect();
+        for at in (0..self.owed.size()).step_by(512) {
+            if missing.contains(&self.shape.part_of(at)) {
+                self.owed.forget_in_flight(at / 512);
+            }
+        }
+    }
+
+    /// What is there is what is owed. `None`: it is refused as parity alone has it.
+    async fn look(&mut self, array: &Array, when: &str) -> Result<Option<Vec<u8>>, Wrong> {
         let range = Range::new(0, self.owed.size());
         let begun = self.owed.begin(Op::Read { range });
         let data = array.read(range).await;
+        if let Err(error) = &data
+            && self.may_be_lost(error)
+        {
+            self.log(format!("{when}: {error}"));
+            return Ok(None);
+        }
         let data = data.map_err(|error| format!("{when}: {error}"))?.concat();
         let checked = self.owed.check(&begun, &data);
         checked.map_err(|what| format!("{when}: {what}"))?;
-        Ok(data)
+        Ok(Some(data))
     }
 
     /// Members come back, by the bitmap or in full, until every part has one.
@@ -90,7 +121,7 @@ impl World {
         };
         for _ in 0..4 {
             let worked = array.by_hand().work().await;
-            self.tell(format!("work: {worked:?}"));
+            self.log(format!("work: {worked:?}"));
             if in_sync(array).len() == usize::from(self.shape.parts) {
                 return Ok(());
             }
@@ -105,16 +136,16 @@ impl World {
                         if answer.is_ok() {
                             answer
                         } else {
-                            self.tell(format!("re-add {name}: {answer:?}"));
+                            self.log(format!("re-add {name}: {answer:?}"));
                             let removed = array.remove(name).await;
-                            self.tell(format!("remove {name}: {removed:?}"));
+                            self.log(format!("remove {name}: {removed:?}"));
                             array.add(disk(), anew).await
                         }
                     }
                     None => array.add(disk(), anew).await,
                     Some(_) => continue,
                 };
-                self.tell(format!("{name} ({state:?}) comes back: {answer:?}"));
+                self.log(format!("{name} ({state:?}) comes back: {answer:?}"));
             }
         }
         Ok(())
@@ -122,16 +153,16 @@ impl World {
 
     /// Members hold the same, metadata is right, and a mirror's members hold what the array reads as.
     fn compare(&self, wires: &BTreeMap<String, Arc<Wire>>, content: &[u8]) -> Result<(), Wrong> {
-        let mut told = Vec::new();
+        let mut described = Vec::new();
         for (name, wire) in wires {
             metadata::check(self.shape, &wire.live(), None)
                 .map_err(|what| format!("{name}, in the end: {what}"))?;
             let superblock = metadata::superblock(self.shape, &wire.live())?;
-            told.push((superblock.events, superblock.synced_to));
+            described.push((superblock.events, superblock.synced_to));
         }
         // A member that was cut off from the last commit may be one behind: the freshest one counts.
-        if let Some((_, Some(_))) = told.iter().max() {
-            return Err(format!("the array is dirty in the end: {told:?}"));
+        if let Some((_, Some(_))) = described.iter().max() {
+            return Err(format!("the array is dirty in the end: {described:?}"));
         }
         let copies = super::copies::of(self.shape, wires)?;
         copies.check(content, |sector| self.owed.is_anything(sector))

@@ -230,7 +230,7 @@ impl Owed {
     }
 
     /// Members fail from now on: what is read of copies that differ may come from another one.
-    pub(in crate::array::tests) fn trust_nobody(&mut self) {
+    pub(in crate::array::tests) fn trust_no_member(&mut self) {
         self.moves = true;
     }
 
@@ -238,6 +238,16 @@ impl Owed {
     pub(in crate::array::tests) fn is_anything(&self, sector: usize) -> bool {
         let mut versions = self.sectors[sector].versions.iter();
         versions.any(|version| version.content == Content::Trimmed)
+    }
+
+    /// What was being written to a sector when the power was cut is not known any more.
+    pub(in crate::array::tests) fn forget_in_flight(&mut self, sector: u64) {
+        let sector = &mut self.sectors[index(sector)];
+        if sector.versions.len() > 1 {
+            let serial = sector.changed;
+            let content = Content::Unknown;
+            sector.versions.push(Version { serial, content });
+        }
     }
 
     /// Bytes.

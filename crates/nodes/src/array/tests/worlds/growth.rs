@@ -21,7 +21,7 @@ impl Parts {
     }
 
     /// It was set, and confirmed.
-    fn is_told(&mut self, parts: u32) {
+    fn is_reported(&mut self, parts: u32) {
         if let Some(at) = self.0.iter().position(|asked| *asked == parts) {
             self.0.drain(..at);
         }
@@ -48,7 +48,7 @@ impl World {
         if self.shape.level != Level::Raid1 || parts == 0 || parts > most {
             return;
         }
-        self.tell(format!("grow to {parts}"));
+        self.log(format!("grow to {parts}"));
         self.parts.ask(parts);
         let array = life.array.clone();
         doing.push(Box::pin(async move {
@@ -58,9 +58,9 @@ impl World {
 
     pub(super) fn grown(&mut self, parts: u32, grown: Result<(), ArrayError>) {
         if grown.is_ok() {
-            self.parts.is_told(parts);
+            self.parts.is_reported(parts);
         }
-        self.tell(format!("grow to {parts}: {grown:?}"));
+        self.log(format!("grow to {parts}: {grown:?}"));
     }
 
     /// A disk that holds nothing is added.

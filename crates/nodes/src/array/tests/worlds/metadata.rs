@@ -48,7 +48,7 @@ fn bitmap(shape: Shape, image: &[u8]) -> Result<Bitmap, Wrong> {
 }
 
 /// What an image says of itself, for people.
-pub(super) fn told(shape: Shape, image: &[u8]) -> String {
+pub(super) fn described(shape: Shape, image: &[u8]) -> String {
     match superblock(shape, image) {
         Ok(of) => format!(
             "number {} of {}, {:?}, {} events",

@@ -12,6 +12,8 @@
 //! * After a resync all copies are identical.
 //! * Superblocks and bitmaps are valid at any moment, and events never go back.
 //! * A mirror has as many parts as was requested last, or was just being requested.
+//! * With partial parity logs a dirty array that lacks a member is there, too, but for what was being written on that member; it
+//!   is refused only while its parity was being resynced.
 //! * Where a disk lies about what is durable, only what others hold is owed.
 //!
 //! A world is a function of its seed: nothing in it comes from outside, neither time nor chance ([`record`] proves it). One
@@ -46,10 +48,16 @@ use crate::test_runtime::on_stopped_clock;
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Worlds of each of the tests below, by default.
 const WORLDS: u64 = 500;
+/// The same of those with parity, which take several times as long.
+const PARITY_WORLDS: u64 = 250;
 /// Those that are played twice.
-const TWICE: u64 = 60;
+const TWICE: u64 = 40;
 /// Seeds from here on are worlds with superblocks 0.90, which have several sectors; of those before it one in four is.
 const OLD_FROM: u64 = 1 << 32;
+/// Seeds from here on are worlds with parity, with superblocks of any kind.
+const PARITY_FROM: u64 = 1 << 33;
+/// Seeds from here on are worlds with partial parity logs.
+const PPL_FROM: u64 = 1 << 34;
 /// Tests that share the seeds before.
 const QUARTERS: u64 = 4;
 
@@ -84,17 +92,18 @@ fn play(seed: u64) -> Played {
     }
 }
 
-/// Plays the worlds of one test: every `step`th from `first` on. All that fail are reported, the first with its log.
-fn worlds(first: u64, step: u64) {
-    let is_old = first >= OLD_FROM;
+/// Plays the worlds of one test: every `step`th from `first` on, `count` by default. All that fail are reported, the first
+/// with its log.
+fn worlds(first: u64, step: u64, count: u64) {
+    let kind = |seed: u64| [OLD_FROM, PARITY_FROM, PPL_FROM].map(|from| seed >= from);
     let selected = WorldSeeds::from_env();
     let seeds: Vec<u64> = match selected.only {
         Some(seed) => {
-            let is_ours = (seed >= OLD_FROM) == is_old && seed % step == first % step;
+            let is_ours = kind(seed) == kind(first) && seed % step == first % step;
             is_ours.then_some(seed).into_iter().collect()
         }
         None => {
-            let count = selected.count.map_or(WORLDS, |count| count / QUARTERS);
+            let count = selected.count.map_or(count, |all| all / QUARTERS);
             let from = first + selected.from / step * step;
             (0..count).map(|n| from + n * step).collect()
         }
@@ -118,32 +127,53 @@ fn worlds(first: u64, step: u64) {
 
 #[test]
 fn a_seed_is_the_same_world_whenever_it_is_played() {
-    for seed in (0..TWICE).chain(OLD_FROM..OLD_FROM + TWICE) {
+    let kinds = [0, OLD_FROM, PARITY_FROM, PPL_FROM];
+    for seed in kinds.into_iter().flat_map(|from| from..from + TWICE) {
         assert_eq!(play(seed), play(seed), "world {seed}");
     }
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_first_quarter_of_all_worlds() {
-    worlds(0, QUARTERS);
+    worlds(0, QUARTERS, WORLDS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_second_quarter() {
-    worlds(1, QUARTERS);
+    worlds(1, QUARTERS, WORLDS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_third_quarter() {
-    worlds(2, QUARTERS);
+    worlds(2, QUARTERS, WORLDS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_last_quarter() {
-    worlds(3, QUARTERS);
+    worlds(3, QUARTERS, WORLDS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_worlds_with_superblocks_0_90() {
-    worlds(OLD_FROM, 1);
+    worlds(OLD_FROM, 1, WORLDS);
+}
+
+#[test]
+fn what_was_flushed_is_there_or_refused_by_name_in_the_first_half_of_worlds_with_parity() {
+    worlds(PARITY_FROM, 2, PARITY_WORLDS);
+}
+
+#[test]
+fn what_was_flushed_is_there_or_refused_by_name_in_the_other_half_of_worlds_with_parity() {
+    worlds(PARITY_FROM + 1, 2, PARITY_WORLDS);
+}
+
+#[test]
+fn what_was_flushed_is_there_also_without_a_member_in_the_first_half_of_worlds_with_logs() {
+    worlds(PPL_FROM, 2, PARITY_WORLDS);
+}
+
+#[test]
+fn what_was_flushed_is_there_also_without_a_member_in_the_other_half_of_worlds_with_logs() {
+    worlds(PPL_FROM + 1, 2, PARITY_WORLDS);
 }

@@ -3,8 +3,10 @@
 use block::Range;
 
 use crate::array::format::bitmap::{Bitmap, HEADER_LEN_USIZE};
+use crate::array::format::ppl::{self, PplHeader};
 use crate::array::format::tests::encode;
 use crate::array::format::{self, Level, Role, Superblock, Version, features};
+use crate::array::parity_writer as writer;
 
 /// Bytes of data of each member.
 pub(super) const DATA: u64 = 64 << 10;
@@ -28,6 +30,8 @@ pub(super) struct Shape {
     pub(super) version: Version,
     /// Bytes for each bit, if it has a bitmap.
     pub(super) bitmap: Option<u32>,
+    /// Bytes of the partial parity log of each member, which lies behind its data.
+    pub(super) ppl: Option<u64>,
     /// It begins dirty, as one that was just made.
     pub(super) dirty: bool,
 }
@@ -43,6 +47,64 @@ pub(super) struct Places {
 }
 
 impl Shape {
+    /// One of the kinds with parity.
+    pub(super) fn with_parity(rng: &mut fastrand::Rng) -> Self {
+        let version = [OLD, Version::V1_0, Version::V1_1, Version::V1_2][rng.usize(0..4)];
+        let kinds = writer::layouts();
+        let (level, layout) = match rng.u8(0..4) {
+            0 => (Level::Raid5, 2),
+            1 => (Level::Raid6, 2),
+            _ => kinds[rng.usize(0..kinds.len())],
+        };
+        let least = if level == Level::Raid6 { 4 } else { 3 };
+        Self {
+            level,
+            layout,
+            parts: rng.u16(least..7),
+            spares: rng.u16(0..2),
+            version,
+            bitmap: (rng.u8(0..4) > 0).then(|| 512 << rng.u8(0..6)),
+            ppl: None,
+            dirty: rng.u8(0..4) == 0,
+        }
+    }
+
+    /// One of the kinds with partial parity logs.
+    pub(super) fn with_ppl(rng: &mut fastrand::Rng) -> Self {
+        let len = match rng.u8(0..4) {
+            0 => 264 << 10,
+            _ => 4096 * rng.u64(2..6),
+        };
+        Self {
+            level: Level::Raid5,
+            layout: rng.u32(0..6),
+            parts: rng.u16(3..6),
+            spares: rng.u16(0..2),
+            version: [Version::V1_1, Version::V1_2][rng.usize(0..2)],
+            bitmap: None,
+            ppl: Some(len),
+            dirty: rng.u8(0..8) == 0,
+        }
+    }
+
+    /// The part with byte `at` of an array with parity, by the tables of layouts.
+    pub(super) fn part_of(&self, at: u64) -> usize {
+        let small = |value: u64| usize::try_from(value).expect("small");
+        let data = u64::from(self.parts - self.parities());
+        let (row, index) = (at / CHUNK / data, at / CHUNK % data);
+        let row = writer::table(self.level, self.layout, self.parts.into(), small(row));
+        row.data[small(index)]
+    }
+
+    /// Parities of a row; 0 where copies are kept.
+    pub(super) const fn parities(&self) -> u16 {
+        match self.level {
+            Level::Raid4 | Level::Raid5 => 1,
+            Level::Raid6 => 2,
+            _ => 0,
+        }
+    }
+
     /// One of the kinds there are; of the `old` ones.
     pub(super) fn of(rng: &mut fastrand::Rng, old: bool) -> Self {
         let version = [OLD, Version::V1_0, Version::V1_1, Version::V1_2][rng.usize(0..4)];
@@ -62,6 +124,7 @@ impl Shape {
             spares: rng.u16(0..2),
             version,
             bitmap,
+            ppl: None,
             dirty: rng.u8(0..4) == 0,
         }
     }
@@ -107,7 +170,8 @@ impl Shape {
 
     /// A disk that holds nothing.
     pub(super) fn blank(&self, fill: u8) -> Vec<u8> {
-        vec![fill; usize::try_from(self.places().size).expect("small")]
+        let size = self.places().size + self.ppl.unwrap_or(0);
+        vec![fill; usize::try_from(size).expect("small")]
     }
 
     /// The disks of a new array: its parts, then its spares. Members hold the same zeroes.
@@ -134,12 +198,18 @@ impl Shape {
         // The other encoder knows no spares of the old kind.
         let superblock = match self.is_old() {
             true => format::encode(&of, places.superblock),
+            // Nor does it know logs of partial parity.
+            false if of.ppl.is_some() => format::encode(&of, places.superblock),
             false => encode::superblock(&of, places.superblock),
         };
         put(places.superblock, &[0; 4096]);
         put(places.superblock, &superblock);
         if !self.is_old() {
             put(places.bad_blocks, &[0xff; 4096]);
+        }
+        if let Some(log) = of.ppl {
+            let header = PplHeader::empty(ppl::signature(&UUID));
+            put(log.offset, &header.encode());
         }
         if let Some(chunk) = self.bitmap {
             let mut bitmap = self.bitmap_header(chunk);
@@ -162,8 +232,8 @@ impl Shape {
         };
         let old = self.is_old();
         let chunk = match self.level {
-            Level::Raid10 => CHUNK,
-            _ => 0,
+            Level::Raid1 => 0,
+            _ => CHUNK,
         };
         Superblock {
             version: self.version,
@@ -185,9 +255,13 @@ impl Shape {
             role: role(number),
             roles: (0..if old { OLD_ROLES } else { ROLES }).map(role).collect(),
             bitmap_at: self.bitmap.map(|_| places.bitmap),
-            ppl: None,
+            ppl: self.ppl.map(|len| Range::new(places.size, len)),
             bad_blocks: (!old).then(|| Range::new(places.bad_blocks, 4096)),
-            features: self.bitmap.filter(|_| !old).map_or(0, |_| features::BITMAP),
+            features: match (self.bitmap.is_some() && !old, self.ppl) {
+                (true, _) => features::BITMAP,
+                (false, Some(_)) => features::MULTIPLE_PPLS,
+                (false, None) => 0,
+            },
             write_mostly: false,
             fail_fast: false,
             corrected: 0,
@@ -196,8 +270,11 @@ impl Shape {
         }
     }
 
-    /// Size of the array; its bitmap covers as much.
+    /// Size of the array.
     pub(super) fn array_size(&self) -> u64 {
+        if self.parities() > 0 {
+            return DATA * u64::from(self.parts - self.parities());
+        }
         if self.level != Level::Raid10 {
             return DATA;
         }
@@ -215,7 +292,11 @@ impl Shape {
         bytes[4] = 4;
         bytes[8..24].copy_from_slice(&UUID);
         bytes[24] = 1;
-        bytes[40..48].copy_from_slice(&(self.array_size() / 512).to_le_bytes());
+        let covered = match self.parities() {
+            0 => self.array_size(),
+            _ => DATA,
+        };
+        bytes[40..48].copy_from_slice(&(covered / 512).to_le_bytes());
         bytes[52..56].copy_from_slice(&chunk.to_le_bytes());
         bytes[56] = 5;
         bytes

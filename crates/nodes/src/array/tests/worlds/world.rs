@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::Node;
-use testkit::{CrashDisk, Lies};
+use block::{BlockDevice, IoError, Node, Range};
+use testkit::{CrashDisk, Lies, Op};
 
 use super::disks::{Mode, Power, Wire};
 use super::expected_content::Owed;
@@ -49,6 +49,8 @@ pub(super) struct World {
     pub(super) owed: Owed,
     /// What happened, to be printed if it ends badly.
     story: Vec<String>,
+    /// The last life that wrote ended as it should, with all members.
+    is_clean: bool,
     pace: Arc<Pace>,
     record: Arc<Record>,
 }
@@ -98,7 +100,11 @@ pub(super) enum End {
 impl World {
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let shape = Shape::of(&mut rng, seed >= super::OLD_FROM);
+        let shape = match seed {
+            super::PPL_FROM.. => Shape::with_ppl(&mut rng),
+            super::PARITY_FROM.. => Shape::with_parity(&mut rng),
+            _ => Shape::of(&mut rng, seed >= super::OLD_FROM),
+        };
         let liar = if rng.u8(0..6) == 0 {
             rng.u16(0..shape.parts)
         } else {
@@ -120,6 +126,7 @@ impl World {
             disks: disks.collect(),
             owed: Owed::new(shape.array_size(), !shape.dirty),
             story: vec![format!("{shape:?}, liar {liar}")],
+            is_clean: !shape.dirty,
             pace: Arc::new(Pace::of(seed)),
             record: Arc::default(),
             rng,
@@ -136,7 +143,7 @@ impl World {
         self.record.number()
     }
 
-    pub(super) fn tell(&mut self, what: impl Into<String>) {
+    pub(super) fn log(&mut self, what: impl Into<String>) {
         self.story.push(what.into());
     }
 
@@ -144,7 +151,7 @@ impl World {
     pub(super) async fn run(&mut self) -> Result<(), Wrong> {
         for _ in 0..self.rng.u8(1..5) {
             if !self.live().await? {
-                self.tell("nobody who tells the truth has it all: nothing is owed");
+                self.log("nobody who tells the truth has it all: nothing is owed");
                 return Ok(());
             }
         }
@@ -155,6 +162,7 @@ impl World {
     pub(super) fn can_spare(&self, current: usize) -> bool {
         match self.shape.level {
             Level::Raid1 => current >= 2,
+            Level::Raid6 => current + 1 >= usize::from(self.shape.parts),
             _ => current == usize::from(self.shape.parts),
         }
     }
@@ -179,7 +187,7 @@ impl World {
         self.disks[one].name = std::mem::replace(&mut self.disks[other].name, name);
         let names: Vec<&str> = self.disks.iter().map(|disk| disk.name.as_str()).collect();
         let swapped = format!("disks are now {}", names.join(" "));
-        self.tell(swapped);
+        self.log(swapped);
     }
 
     /// Which disks are plugged in, in which order.
@@ -190,10 +198,12 @@ impl World {
         if self.rng.u8(0..8) == 0 {
             chosen.retain(|disk| disk.current);
         }
-        if self.rng.u8(0..5) == 0 && self.can_spare(self.current()) {
+        // Logs are for members that are lost with the power.
+        let odds = if self.shape.ppl.is_some() { 2 } else { 5 };
+        if self.rng.u8(0..odds) == 0 && self.can_spare(self.current()) {
             let without = chosen.iter().position(|disk| disk.current);
             let gone = chosen.remove(without.expect("there are some"));
-            self.tell(format!("{} is not there", gone.name));
+            self.log(format!("{} is not there", gone.name));
         }
         chosen
     }
@@ -229,7 +239,7 @@ impl World {
             candidates.push(candidate(&disk.name, &wire));
             wires.insert(disk.name.clone(), wire);
         }
-        self.tell(format!("open {}", told(self.shape, &chosen)));
+        self.log(format!("open {}", described(self.shape, &chosen)));
         let opened = tokio::select! {
             biased;
             () = power.gone() => None,
@@ -237,14 +247,20 @@ impl World {
         };
         match opened {
             None => {
-                self.tell("cut while it was opened");
+                self.log("cut while it was opened");
                 self.unplug(&wires, None, End::Cut)
+            }
+            Some(Err(error)) if self.may_be_refused(&error) => {
+                self.log(format!("refused: {error}"));
+                self.untouched(&wires)?;
+                self.read_by_force().await?;
+                Ok(false)
             }
             Some(Err(error)) if complete && !is_split(&error) => {
                 Err(format!("it is not opened: {error}"))
             }
             Some(Err(error)) => {
-                self.tell(format!("not opened: {error}"));
+                self.log(format!("not opened: {error}"));
                 self.untouched(&wires)?;
                 Ok(true)
             }
@@ -257,6 +273,7 @@ impl World {
                     damaged: false,
                     failing: Vec::new(),
                 };
+                self.forget_in_flight(&life.array);
                 self.count_parts(&life.array)?;
                 let acted = tokio::time::timeout(LONGEST, self.act(&mut life)).await;
                 let end = match acted {
@@ -339,19 +356,98 @@ impl World {
             return Err(format!("{torn} superblocks are torn"));
         }
         self.owed.cut();
+        self.is_clean = end == End::Stopped && life.is_some_and(|life| !life.broken);
+        let spared = usize::from(self.shape.parities().max(1));
         let enough = match self.shape.level {
             Level::Raid1 => self.current() > 0,
-            _ => self.current() + 1 >= usize::from(self.shape.parts),
+            _ => self.current() + spared >= usize::from(self.shape.parts),
         };
         Ok(enough)
+    }
+
+    /// Whether an array with parity is refused as md itself refuses it: it was being written, and members are missing.
+    pub(super) fn may_be_refused(&self, error: &ArrayError) -> bool {
+        let why = match self.shape.ppl {
+            Some(_) => "kept no partial parity log",
+            None => "was being written when it stopped",
+        };
+        // Where a resync had come to some place, no log says where parity fits.
+        let is_half_synced = |disk: &Disk| {
+            let superblock = metadata::superblock(self.shape, &disk.image);
+            superblock.is_ok_and(|superblock| superblock.synced_to.is_some_and(|to| to > 0))
+        };
+        let is_resync = self.disks.iter().any(is_half_synced)
+            && error
+                .to_string()
+                .contains("was being written when it stopped");
+        let is_it = error.to_string().contains(why) || is_resync;
+        is_it && self.shape.parities() > 0 && !self.is_clean
+    }
+
+    /// Whether bytes are refused as parity alone has them: a member noted them as bad, and parity was not resynced since a
+    /// crash.
+    pub(super) fn may_be_lost(&self, error: &IoError) -> bool {
+        let is_it = error.to_string().contains("parity cannot be trusted here");
+        let has_bad = |disk: &Disk| metadata::has_bad(self.shape, &disk.image);
+        is_it && self.shape.parities() > 0 && self.disks.iter().any(has_bad)
+    }
+
+    /// A dirty degraded array can be read by force: what members have is there, what is computed may be wrong.
+    pub(super) async fn read_by_force(&mut self) -> Result<(), Wrong> {
+        let power = self.power(u64::MAX);
+        let disks = self.disks.clone();
+        let given: Vec<Disk> = disks.into_iter().filter(|disk| !disk.blank).collect();
+        let plugged = given
+            .iter()
+            .map(|disk| (disk.name.clone(), self.plug(&power, disk)));
+        let wires: Vec<(String, Arc<Wire>)> = plugged.collect();
+        let candidates = wires
+            .iter()
+            .map(|(name, wire)| candidate(name, wire))
+            .collect();
+        let options = ArrayOptions {
+            read_only: true,
+            force_dirty_degraded: true,
+            ..options()
+        };
+        let opened = open(candidates, options).await;
+        let array = opened.map_err(|error| format!("it cannot be read by force: {error}"))?;
+        let present = array.status().members.into_iter();
+        // What a member noted as bad is computed, too.
+        let is_whole = |name: &str| self.is_sound(name);
+        let present: Vec<usize> = present
+            .filter(|member| member.state == MemberState::InSync && is_whole(&member.name))
+            .filter_map(|member| member.part.map(usize::from))
+            .collect();
+        for at in (0..self.owed.size()).step_by(512) {
+            let range = Range::new(at, 512);
+            let begun = self.owed.begin(Op::Read { range });
+            let data = array.read(range).await;
+            let data = data.map_err(|error| format!("it cannot be read by force: {error}"))?;
+            if present.contains(&self.shape.part_of(at)) {
+                self.owed.check(&begun, &data.concat())?;
+            }
+        }
+        let changed =
+            (wires.iter().zip(&given)).find(|((_, wire), disk)| wire.live() != disk.image);
+        match changed {
+            Some(((name, _), _)) => Err(format!("{name} was written although it is only read")),
+            None => Ok(()),
+        }
     }
 }
 
 /// Disks, and what they say of themselves.
-pub(super) fn told(shape: Shape, disks: &[Disk]) -> String {
+pub(super) fn described(shape: Shape, disks: &[Disk]) -> String {
     let disks = disks.iter();
-    let told = disks.map(|disk| format!("{} ({})", disk.name, metadata::told(shape, &disk.image)));
-    told.collect::<Vec<_>>().join(" ")
+    let described = disks.map(|disk| {
+        format!(
+            "{} ({})",
+            disk.name,
+            metadata::described(shape, &disk.image)
+        )
+    });
+    described.collect::<Vec<_>>().join(" ")
 }
 
 /// Whether members are refused for having been used apart. With a member gone that knew both of them, it cannot be
