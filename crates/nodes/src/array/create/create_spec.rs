@@ -1,8 +1,10 @@
 //! [`CreateSpec`]: what an array shall be, and whether there can be such a one. Pure; sizes are judged in `plan.rs`.
 
+use super::initial::InitialState;
 use super::{CreateOptions, NAME_MAX, NewMember};
 use crate::array::ArrayError;
 use crate::array::format::{Level, Version, numbers_max};
+use crate::array::parity;
 
 const KIB: u64 = 1 << 10;
 /// Chunk of striped arrays.
@@ -12,6 +14,8 @@ const CHUNK_MIN: u64 = 4 * KIB;
 const CHUNK_MAX: u64 = 1 << 30;
 /// Two copies side by side.
 const NEAR_2: u32 = 0x102;
+/// Parity from the last member backwards, data behind it.
+const LEFT_SYMMETRIC: u32 = 2;
 /// RAID 0 of unequal members as old kernels had it.
 const ORIGINAL: u32 = 1;
 
@@ -30,6 +34,8 @@ pub(super) struct Disk<'a> {
     pub(super) name: &'a str,
     /// `None`: it is missing.
     pub(super) size: Option<u64>,
+    /// Bytes of its smallest block.
+    pub(super) block_size: u32,
     pub(super) write_mostly: bool,
     pub(super) fail_fast: bool,
 }
@@ -47,6 +53,7 @@ impl<'a> CreateSpec<'a> {
                 .disk
                 .as_ref()
                 .map(|disk| disk.geometry().size / 512 * 512),
+            block_size: (member.disk.as_ref()).map_or(1, |disk| disk.geometry().block_size),
             write_mostly: member.write_mostly,
             fail_fast: member.fail_fast,
         };
@@ -57,8 +64,10 @@ impl<'a> CreateSpec<'a> {
         }
     }
 
-    pub(super) fn has_copies(&self) -> bool {
-        matches!(self.options.level, Level::Raid1 | Level::Raid10)
+    /// Whether the array goes on without a member: it keeps copies, or parity.
+    pub(super) fn is_redundant(&self) -> bool {
+        let level = self.options.level;
+        matches!(level, Level::Raid1 | Level::Raid10) || level.parities() > 0
     }
 
     pub(super) fn is_old(&self) -> bool {
@@ -81,26 +90,28 @@ pub(super) fn refused(what: impl Into<String>, next: &'static str) -> ArrayError
 pub(super) fn members(spec: &CreateSpec<'_>) -> Result<(), ArrayError> {
     let (level, parts) = (spec.options.level, spec.parts);
     let spares = spec.disks.len() - parts;
-    if !matches!(
-        level,
-        Level::Linear | Level::Raid0 | Level::Raid1 | Level::Raid10
-    ) {
-        let what = format!("arrays of {level} are not made here");
-        return Err(refused(what, "make one of raid1, raid10, raid0 or linear"));
-    }
-    if parts < 2 {
-        let what = format!("{level} needs at least two members, {parts} given");
+    let (least, in_words) = match level {
+        Level::Raid6 => (4, "four"),
+        Level::Other(_) => {
+            let what = format!("arrays of {level} are not made here");
+            let next = "make one of raid1, raid10, raid4, raid5, raid6, raid0 or linear";
+            return Err(refused(what, next));
+        }
+        _ => (2, "two"),
+    };
+    if parts < least {
+        let what = format!("{level} needs at least {in_words} members, {parts} given");
         let next = "write `missing` for one that is to come";
         return Err(refused(what, next));
     }
     let most = numbers_max(spec.options.version);
-    if spec.disks.len() > most {
-        let count = spec.disks.len();
+    let count = InitialState::of(spec).numbers(spec);
+    if count > most {
         let version = spec.options.version;
         let what = format!("superblocks {version} have room for {most} members, {count} given");
         return Err(refused(what, "use fewer, or superblocks 1.2"));
     }
-    if !spec.has_copies() {
+    if !spec.is_redundant() {
         let missing = spec.disks.iter().find(|disk| disk.size.is_none());
         if missing.is_some() {
             let what = format!("{level} has no copies: no member can be missing");
@@ -115,6 +126,10 @@ pub(super) fn members(spec: &CreateSpec<'_>) -> Result<(), ArrayError> {
             tracing::debug!("write-mostly or failfast was asked for {}", disk.name);
             return Err(refused(what, "leave write-mostly and failfast out"));
         }
+    }
+    if level.parities() > 0 && spec.disks.iter().any(|disk| disk.write_mostly) {
+        let what = format!("{level} reads each byte from one place");
+        return Err(refused(what, "leave write-mostly out"));
     }
     Ok(())
 }
@@ -151,8 +166,10 @@ pub(super) fn shape(spec: &CreateSpec<'_>) -> Result<(u64, u32), ArrayError> {
         let what = format!("a chunk of {chunk} bytes cannot be");
         return Err(refused(what, "use a power of two from 4 KiB to 1 GiB"));
     }
+    whole_blocks(spec, chunk)?;
     let layout = match (level, options.layout) {
         (Level::Raid10, layout) => raid10(spec, layout.unwrap_or(NEAR_2))?,
+        (Level::Raid5 | Level::Raid6, layout) => layout.unwrap_or(LEFT_SYMMETRIC),
         // Not recorded there: all members are equal.
         (Level::Raid0, None) if spec.is_old() => 0,
         (Level::Raid0, None) => ORIGINAL,
@@ -167,14 +184,36 @@ pub(super) fn shape(spec: &CreateSpec<'_>) -> Result<(u64, u32), ArrayError> {
             return Err(refused(what, "leave the layout out"));
         }
     };
+    if level.parities() > 0 {
+        let parts = u32::try_from(spec.parts).unwrap_or(u32::MAX);
+        let can_be = parity::layout::Layout::new(level, layout, parts, chunk);
+        can_be.map_err(|what| refused(what, "see `outboard array create --help`"))?;
+    }
     // Whether what is there is enough to begin with.
     let present = spec.disks[..spec.parts].iter();
     let present: Vec<bool> = present.map(|disk| disk.size.is_some()).collect();
     if !level.survives(layout, &present) {
         let what = "too many members are missing: some data would be nowhere";
-        return Err(refused(what, "give at least one member for each copy"));
+        let next = match level.parities() {
+            0 => "give at least one member for each copy",
+            1 => "one can be missing",
+            _ => "two can be missing",
+        };
+        return Err(refused(what, next));
     }
     Ok((chunk, layout))
+}
+
+/// Refuses chunks that are no whole blocks of a disk: such an array could not be opened.
+fn whole_blocks(spec: &CreateSpec<'_>, chunk: u64) -> Result<(), ArrayError> {
+    let is_cut = |disk: &&Disk<'_>| !chunk.is_multiple_of(disk.block_size.max(1).into());
+    let Some(disk) = spec.disks.iter().find(is_cut) else {
+        return Ok(());
+    };
+    let (name, block) = (disk.name, disk.block_size);
+    let what = format!("{name} has blocks of {block} bytes, larger than chunks of {chunk}");
+    let next = "use larger chunks, or smaller blocks: blocks(DISK, size=512)";
+    Err(refused(what, next))
 }
 
 fn raid10(spec: &CreateSpec<'_>, layout: u32) -> Result<u32, ArrayError> {

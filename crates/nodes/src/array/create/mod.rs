@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! spec, disks ──► checked ─────────────────► superblocks, bitmap ──► written
-//!                 create_spec.rs, check.rs   plan.rs, places.rs      write.rs
+//!                 create_spec.rs, check.rs   initial.rs, plan.rs,    write.rs
+//!                                            places.rs
 //! ```
 //!
 //! # Invariants
@@ -14,10 +15,12 @@
 //!
 //! # What it does not do
 //!
-//! It does not resync the copies: the first process that opens the array does, unless the spec says that they are identical.
+//! It neither resyncs copies nor writes parity: the first process that opens the array does, unless the spec says that
+//! they fit already.
 
 mod check;
 mod create_spec;
+mod initial;
 pub(super) mod join;
 mod places;
 mod plan;
@@ -37,9 +40,9 @@ pub const NAME_MAX: usize = 32;
 /// How a new array is made. The defaults are mdadm's.
 #[derive(Debug, Clone)]
 pub struct CreateOptions {
-    /// Level: linear, 0, 1 or 10.
+    /// Level: linear, 0, 1, 4, 5, 6 or 10.
     pub level: Level,
-    /// Layout of RAID 10, and of RAID 0 with unequal members; md's number.
+    /// Layout of RAID 5, 6 and 10, and of RAID 0 with unequal members; md's number.
     pub layout: Option<u32>,
     /// Chunk, bytes.
     pub chunk: Option<u64>,
@@ -49,7 +52,7 @@ pub struct CreateOptions {
     pub name: String,
     /// Whether there is a bitmap, and its chunk in bytes if that is given.
     pub bitmap: BitmapChoice,
-    /// The members are identical already (or shall be taken for it).
+    /// The copies are identical already, or parity fits (or shall be taken for it).
     pub assume_clean: bool,
     /// Bytes of each member to use, if not all.
     pub size: Option<u64>,
@@ -130,6 +133,10 @@ async fn make(
     stamp: &Stamp,
 ) -> Result<Created, ArrayError> {
     check::disks(parts, spares)?;
+    if options.version == Version::DmRaid {
+        let what = "arrays of md have no superblocks of device-mapper";
+        return Err(ArrayError::refused(what, "make a volume of LVM"));
+    }
     let spec = create_spec::CreateSpec::of(parts, spares, options);
     let plan = plan::plan(&spec, stamp)?;
     let all = parts.iter().chain(spares);

@@ -1,6 +1,7 @@
 //! [`plan`]: a spec and the sizes of disks become superblocks, or a refusal. Pure.
 
 use super::create_spec::{CreateSpec, Disk, members, name, refused, shape, too_small};
+use super::initial::InitialState;
 use super::places::{self, Places};
 use super::{BitmapChoice, Stamp};
 use crate::array::ArrayError;
@@ -39,19 +40,23 @@ pub(super) fn plan(spec: &CreateSpec<'_>, stamp: &Stamp) -> Result<Plan, ArrayEr
     let first = spec.here().next().map_or(0, |(_, size)| size);
     let data_offset = places::data_offset(spec.options.version, first, chunk);
     let sizes = Sizes::of(spec, chunk, data_offset)?;
-    let model = superblock(spec, stamp, &sizes, chunk, layout);
+    let initial = InitialState::of(spec);
+    let model = superblock(spec, stamp, &sizes, initial, (chunk, layout));
     let bits = bits(spec, &model)?;
     let mut plan = Plan {
         members: Vec::with_capacity(spec.disks.len()),
         size: 0,
         remarks: sizes.remarks,
     };
-    for (number, disk) in spec.disks.iter().enumerate() {
+    plan.remarks.extend(begins_as_spare(spec, initial));
+    for (index, disk) in spec.disks.iter().enumerate() {
         let Some(size) = disk.size else { continue };
         let version = spec.options.version;
         let places = places::of(version, size, data_offset, model.member_size, bits.as_ref());
         let places = places.ok_or_else(|| too_small(disk.name, size))?;
-        let superblock = member(&model, disk, number, stamp, &places, bits.is_some());
+        let number = initial.number(spec, index);
+        let own = (number, stamp.devices[index]);
+        let superblock = member(&model, disk, own, &places, bits.is_some());
         let bitmap = bits.and_then(|bits| {
             let chunk = u32::try_from(bits.chunk()).ok()?;
             Bitmap::of(&superblock, chunk)
@@ -89,7 +94,7 @@ impl Sizes {
             free.push((disk, room));
         }
         let mut remarks = Vec::new();
-        let member = match (spec.has_copies(), spec.options.size) {
+        let member = match (spec.is_redundant(), spec.options.size) {
             (false, None) => 0,
             (false, Some(_)) => {
                 let what = format!("{} uses all of each member", spec.options.level);
@@ -155,31 +160,46 @@ fn larger(free: &[(&Disk<'_>, u64)], member: u64) -> Option<String> {
     })
 }
 
+/// What the caller should know of a disk that does not hold its part yet.
+fn begins_as_spare(spec: &CreateSpec<'_>, initial: InitialState) -> Option<String> {
+    let name = spec.disks[initial.rebuilt?].name;
+    let level = spec.options.level;
+    Some(format!(
+        "{name} begins as a spare, and is rebuilt: with one member missing a new {level} has no parity that fits yet"
+    ))
+}
+
 /// What all members say.
 fn superblock(
     spec: &CreateSpec<'_>,
     stamp: &Stamp,
     sizes: &Sizes,
-    chunk: u64,
-    layout: u32,
+    initial: InitialState,
+    (chunk, layout): (u64, u32),
 ) -> Superblock {
     let options = spec.options;
     let number = |number: usize| u16::try_from(number).expect("members were counted");
+    let vacant = if spec.is_old() {
+        Role::Faulty
+    } else {
+        Role::Spare
+    };
     let mut roles: Vec<Role> = Vec::with_capacity(ROLES);
     for (index, disk) in spec.disks.iter().enumerate() {
         roles.push(match disk.size {
+            None => vacant,
+            Some(_) if initial.rebuilt == Some(index) => vacant,
             Some(_) if index < spec.parts => Role::Active(number(index)),
-            None if spec.is_old() => Role::Faulty,
-            _ => Role::Spare,
+            Some(_) => Role::Spare,
         });
     }
+    roles.resize(initial.numbers(spec), Role::Spare);
     if !spec.is_old() {
         // To the end of the last sector.
         let len = (256 + 2 * roles.len()).next_multiple_of(512);
         let most = MEMBERS_MAX as usize;
         roles.resize(((len - 256) / 2).min(most), Role::Spare);
     }
-    let dirty = spec.has_copies() && !options.assume_clean;
     Superblock {
         version: options.version,
         array: stamp.uuid,
@@ -196,7 +216,7 @@ fn superblock(
         member_size: sizes.member,
         data: block::Range::new(sizes.data_offset, 0),
         events: 0,
-        synced_to: dirty.then_some(0),
+        synced_to: initial.dirty.then_some(0),
         rebuilt_to: None,
         device: None,
         number: 0,
@@ -248,19 +268,18 @@ fn bits(spec: &CreateSpec<'_>, model: &Superblock) -> Result<Option<Shape>, Arra
     })
 }
 
-/// What one member says.
+/// What one member says, with its number and its own UUID.
 fn member(
     model: &Superblock,
     disk: &Disk<'_>,
-    number: usize,
-    stamp: &Stamp,
+    (number, device): (usize, [u8; 16]),
     places: &Places,
     has_bitmap: bool,
 ) -> Superblock {
     let is_old = matches!(model.version, Version::V0_90 { .. });
     Superblock {
         data: places.data,
-        device: (!is_old).then(|| stamp.devices[number]),
+        device: (!is_old).then_some(device),
         number: u32::try_from(number).expect("members were counted"),
         role: model.roles[number],
         bitmap_at: places.bitmap.map(|place| place.offset),
@@ -286,7 +305,7 @@ fn unequal(spec: &CreateSpec<'_>, plan: &mut Plan, chunk: u64) -> Result<(), Arr
         return Ok(());
     }
     if spec.is_old() {
-        let what = "superblocks 0.90 cannot tell how raid0 of unequal members lies";
+        let what = "superblocks 0.90 cannot describe raid0 of unequal members";
         return Err(refused(what, "use superblocks 1.2, or equal members"));
     }
     for member in &mut plan.members {

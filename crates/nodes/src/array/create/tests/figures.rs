@@ -42,7 +42,7 @@ fn compare(line: &str) {
             let all = block_on(examine(disk)).expect("it can be read");
             let (found, superblock) = newest(&all).expect("it is good");
             let chunk = found.bitmap.map(|bitmap| bitmap.expect("it is good").chunk);
-            told(superblock, found.at, made.size, chunk)
+            printed(superblock, found.at, made.size, chunk)
         }
         Err(_) => "refused".to_owned(),
     };
@@ -50,7 +50,7 @@ fn compare(line: &str) {
 }
 
 /// In sectors, as in the file.
-fn told(of: &Superblock, at: u64, size: u64, bitmap_chunk: Option<u32>) -> String {
+fn printed(of: &Superblock, at: u64, size: u64, bitmap_chunk: Option<u32>) -> String {
     let from = |place: u64| (place / 512).cast_signed() - (at / 512).cast_signed();
     let or_none = |number: Option<i64>| number.map_or("-".to_owned(), |n| n.to_string());
     let numbers = [

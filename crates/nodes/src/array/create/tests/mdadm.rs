@@ -23,9 +23,10 @@ const VERSIONS: [Version; 4] = [
     Version::V1_2,
 ];
 
-/// An array of three members of 64 MiB.
+/// An array of three members of 64 MiB, or of four where the level needs these.
 fn three(level: Level, version: Version) -> (Vec<NewMember>, Created) {
-    let parts = disks(&[64 * MIB, 64 * MIB, 64 * MIB]);
+    let count = if level == Level::Raid6 { 4 } else { 3 };
+    let parts = disks(&vec![64 * MIB; count]);
     let made = made(&parts, &[], &usual(level, version)).expect("it can be made");
     (parts, made)
 }
@@ -73,22 +74,24 @@ fn mdadm_reads_new_superblocks_of_each_level_and_version() {
     }
     let folder = TempDir::new().expect("a folder");
     for version in VERSIONS {
-        for level in [Level::Linear, Level::Raid0, Level::Raid1, Level::Raid10] {
+        for level in [-1, 0, 1, 4, 5, 6, 10].map(Level::of) {
             let (parts, made) = three(level, version);
+            let count = parts.len().to_string();
             let path = whole(&folder, &parts[2]);
             let said = mdadm(&["--examine"], &path);
-            let told = |name: &str| value(&said, name).unwrap_or_default().to_owned();
-            assert!(told("Checksum").ends_with("- correct"), "{said}");
-            assert_eq!(told("Raid Level"), level.to_string());
-            assert_eq!(told("Raid Devices"), "3");
+            let printed = |name: &str| value(&said, name).unwrap_or_default().to_owned();
+            assert!(printed("Checksum").ends_with("- correct"), "{said}");
+            assert_eq!(printed("Raid Level"), level.to_string());
+            assert_eq!(printed("Raid Devices"), count);
             let (found, superblock) = found(&parts[2]);
             match version {
-                Version::V0_90 { .. } => old(&said, &made, level),
+                Version::V0_90 { .. } => old(&said, &made, level, &count),
                 _ => new(&said, &superblock, found.at),
             }
             let export = mdadm(&["--examine", "--export"], &path);
             let level = format!("MD_LEVEL={level}");
-            for line in [level.as_str(), "MD_DEVICES=3", "MD_EVENTS=0"] {
+            let devices = format!("MD_DEVICES={count}");
+            for line in [level.as_str(), &devices, "MD_EVENTS=0"] {
                 let line = line.replace("MD_EVENTS=0", "MD_EVENTS=");
                 assert!(export.contains(&line), "{line}: {export}");
             }
@@ -98,50 +101,53 @@ fn mdadm_reads_new_superblocks_of_each_level_and_version() {
 }
 
 /// What mdadm says to people of an old superblock.
-fn old(said: &str, made: &Created, level: Level) {
-    let told = |name: &str| value(said, name).unwrap_or_default();
-    assert_eq!(told("Version"), "0.90.00");
-    assert_eq!(told("UUID"), uuid(&made.uuid));
-    let counts = ["Total Devices", "Active Devices", "Working Devices"].map(told);
-    assert_eq!(counts, ["3"; 3], "{said}");
-    assert_eq!(["Failed Devices", "Spare Devices"].map(told), ["0"; 2]);
+fn old(said: &str, made: &Created, level: Level, count: &str) {
+    let printed = |name: &str| value(said, name).unwrap_or_default();
+    assert_eq!(printed("Version"), "0.90.00");
+    assert_eq!(printed("UUID"), uuid(&made.uuid));
+    let counts = ["Total Devices", "Active Devices", "Working Devices"].map(printed);
+    assert_eq!(counts, [count; 3], "{said}");
+    assert_eq!(["Failed Devices", "Spare Devices"].map(printed), ["0"; 2]);
     match level {
-        Level::Linear | Level::Raid0 => assert_eq!(told("State"), "clean"),
+        Level::Linear | Level::Raid0 => assert_eq!(printed("State"), "clean"),
         _ => {
-            assert_eq!(told("State"), "active", "not in sync yet");
-            assert_eq!(told("Internal Bitmap"), "present");
+            assert_eq!(printed("State"), "active", "not in sync yet");
+            assert_eq!(printed("Internal Bitmap"), "present");
         }
     }
 }
 
 /// What it says of a new one.
 fn new(said: &str, of: &Superblock, at: u64) {
-    let told = |name: &str| value(said, name).unwrap_or_default();
-    assert_eq!(told("Array UUID"), uuid(&of.array));
-    assert_eq!(told("Device UUID"), uuid(&of.device.expect("it has one")));
-    assert_eq!(told("Name"), "nas:photos");
-    assert_eq!(told("Events"), "0");
-    assert_eq!(told("Device Role"), "Active device 2");
-    assert!(told("Array State").starts_with("AAA"), "{said}");
+    let printed = |name: &str| value(said, name).unwrap_or_default();
+    assert_eq!(printed("Array UUID"), uuid(&of.array));
+    assert_eq!(
+        printed("Device UUID"),
+        uuid(&of.device.expect("it has one"))
+    );
+    assert_eq!(printed("Name"), "nas:photos");
+    assert_eq!(printed("Events"), "0");
+    assert_eq!(printed("Device Role"), "Active device 2");
+    assert!(printed("Array State").starts_with("AAA"), "{said}");
     let sectors = |bytes: u64| format!("{} sectors", bytes / 512);
-    assert_eq!(told("Super Offset"), sectors(at));
+    assert_eq!(printed("Super Offset"), sectors(at));
     match of.version {
         Version::V1_0 => {}
-        _ => assert_eq!(told("Data Offset"), sectors(of.data.offset)),
+        _ => assert_eq!(printed("Data Offset"), sectors(of.data.offset)),
     }
     let available = format!("{} sectors", of.data.len / 512);
-    assert!(told("Avail Dev Size").starts_with(&available), "{said}");
+    assert!(printed("Avail Dev Size").starts_with(&available), "{said}");
     let from = |place: u64| (place / 512).cast_signed() - (at / 512).cast_signed();
     if let Some(bitmap) = of.bitmap_at {
         let expected = format!("{} sectors from superblock", from(bitmap));
-        assert_eq!(told("Internal Bitmap"), expected);
+        assert_eq!(printed("Internal Bitmap"), expected);
     }
     let log = of.bad_blocks.expect("it has one");
     let expected = format!(
         "512 entries available at offset {} sectors",
         from(log.offset)
     );
-    assert_eq!(told("Bad Block Log"), expected);
+    assert_eq!(printed("Bad Block Log"), expected);
 }
 
 #[test]
@@ -157,22 +163,22 @@ fn mdadm_reads_new_bitmaps() {
         // It looks for a bitmap at the beginning of a file.
         let path = file(&folder, &parts[0], Range::new(at, 4096));
         let said = mdadm(&["--examine-bitmap"], &path);
-        let told = |name: &str| value(&said, name).unwrap_or_default();
-        assert_eq!(told("Magic"), "6d746962");
-        assert_eq!(told("Version"), "4");
+        let printed = |name: &str| value(&said, name).unwrap_or_default();
+        assert_eq!(printed("Magic"), "6d746962");
+        assert_eq!(printed("Version"), "4");
         // Its bytes as they are, which are not in the order of the superblock in 0.90.
         let expected = uuid(&array_in(&superblock));
-        assert_eq!(told("UUID"), expected);
-        assert_eq!(told("Events"), "0");
-        assert_eq!(told("Events Cleared"), "0");
-        assert_eq!(told("State"), "OK");
-        assert_eq!(told("Chunksize"), "64 MB");
-        assert_eq!(told("Daemon"), "5s flush period");
+        assert_eq!(printed("UUID"), expected);
+        assert_eq!(printed("Events"), "0");
+        assert_eq!(printed("Events Cleared"), "0");
+        assert_eq!(printed("State"), "OK");
+        assert_eq!(printed("Chunksize"), "64 MB");
+        assert_eq!(printed("Daemon"), "5s flush period");
         let size = superblock.array_size().expect("it has copies");
-        assert!(told("Sync Size").starts_with(&(size / 1024).to_string()));
+        assert!(printed("Sync Size").starts_with(&(size / 1024).to_string()));
         let bits = size.div_ceil(64 * MIB);
         let expected = format!("{bits} bits (chunks), {bits} dirty (100.0%)");
-        assert_eq!(told("Bitmap"), expected);
+        assert_eq!(printed("Bitmap"), expected);
     }
 }
 

@@ -5,6 +5,7 @@ mod crashes;
 mod figures;
 mod mdadm;
 mod member_addition;
+mod parity;
 mod round_trip;
 
 mod refusals;
@@ -64,7 +65,7 @@ fn disks(sizes: &[u64]) -> Vec<NewMember> {
 
 /// The same numbers each time.
 fn stamp(members: usize) -> Stamp {
-    let device = |n: usize| [u8::try_from(n).expect("few") + 0x10; 16];
+    let device = |n: usize| [u8::try_from(n % 0xe0).expect("less than 224") + 0x10; 16];
     Stamp {
         uuid: *b"\x3a\xaa\x01\x22\x29\x82\x7c\xfa\x53\x31\xad\x66\xca\x76\x73\x71",
         devices: (0..members).map(device).collect(),

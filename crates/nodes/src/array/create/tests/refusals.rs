@@ -82,10 +82,10 @@ fn a_member_that_is_too_small_is_refused() {
         (OLD, 65_535),
     ] {
         let parts = disks(&[64 * MIB, size]);
-        let told = refusal(&parts, &[], &usual(Level::Raid1, version));
+        let printed = refusal(&parts, &[], &usual(Level::Raid1, version));
         let size = size / 512 * 512;
         assert_eq!(
-            told,
+            printed,
             format!("b with {size} bytes is too small for a member")
         );
     }
@@ -175,62 +175,139 @@ fn levels_without_copies_have_neither_spares_nor_missing_members_nor_a_bitmap() 
 
 #[test]
 fn levels_chunks_and_layouts_that_are_not_made_are_refused() {
-    let told = |change: &dyn Fn(&mut CreateOptions), level| {
+    let printed = |change: &dyn Fn(&mut CreateOptions), level| {
         let mut options = usual(level, Version::V1_2);
         change(&mut options);
         refusal(&two(), &[], &options)
     };
     assert_eq!(
-        told(&|_| {}, Level::Raid5),
-        "arrays of raid5 are not made here"
+        printed(&|_| {}, Level::Other(7)),
+        "arrays of level 7 are not made here"
     );
     assert_eq!(
-        told(&|o| o.chunk = Some(MIB), Level::Raid1),
+        printed(&|o| o.chunk = Some(MIB), Level::Raid1),
         "raid1 has no chunks"
     );
     for chunk in [0, 512, 2048, 768 << 10, 2 << 30] {
         assert_eq!(
-            told(&|o| o.chunk = Some(chunk), Level::Raid0),
+            printed(&|o| o.chunk = Some(chunk), Level::Raid0),
             format!("a chunk of {chunk} bytes cannot be")
         );
     }
     assert_eq!(
-        told(&|o| o.layout = Some(3), Level::Raid0),
+        printed(&|o| o.layout = Some(3), Level::Raid0),
         "raid0 has no layout 3"
     );
     for layout in [0, 0x101, 0x2_0102, 0xffff_0102] {
         assert_eq!(
-            told(&|o| o.layout = Some(layout), Level::Raid10),
+            printed(&|o| o.layout = Some(layout), Level::Raid10),
             format!("raid10 has no layout {layout:#x}")
         );
     }
     assert_eq!(
-        told(&|o| o.layout = Some(0x102), Level::Raid1),
+        printed(&|o| o.layout = Some(0x102), Level::Raid1),
         "raid1 has no layouts"
     );
     assert_eq!(
-        told(&|o| o.bitmap = BitmapChoice::Chunk(5000), Level::Raid1),
+        printed(&|o| o.bitmap = BitmapChoice::Chunk(5000), Level::Raid1),
         "a bitmap with 5000 bytes for each bit cannot be here"
     );
     assert_eq!(
-        told(&|o| o.size = Some(1000), Level::Raid10),
+        printed(&|o| o.size = Some(1000), Level::Raid10),
         "the size is less than one chunk"
     );
 }
 
 #[test]
+fn arrays_with_parity_that_cannot_be_are_refused() {
+    let four = || disks(&[64 * MIB; 4]);
+    let of = |level| usual(level, Version::V1_2);
+    for (level, count, least) in [
+        (Level::Raid4, 1, "two"),
+        (Level::Raid5, 1, "two"),
+        (Level::Raid6, 3, "four"),
+    ] {
+        let expected = format!("{level} needs at least {least} members, {count} given");
+        assert_eq!(refusal(&four()[..count], &[], &of(level)), expected);
+    }
+    let without = |gone: usize| {
+        let mut parts = four();
+        parts[..gone].fill(missing());
+        parts
+    };
+    let too_many = "too many members are missing: some data would be nowhere";
+    assert_eq!(refusal(&without(2), &[], &of(Level::Raid5)), too_many);
+    assert_eq!(refusal(&without(3), &[], &of(Level::Raid6)), too_many);
+    for (level, layout) in [(Level::Raid5, 6), (Level::Raid5, 18), (Level::Raid6, 7)] {
+        let options = CreateOptions {
+            layout: Some(layout),
+            ..of(level)
+        };
+        let expected = format!("layout {layout} of {level} is not known");
+        assert_eq!(refusal(&four(), &[], &options), expected);
+    }
+    let options = CreateOptions {
+        layout: Some(2),
+        ..of(Level::Raid4)
+    };
+    assert_eq!(refusal(&four(), &[], &options), "raid4 has no layouts");
+    let options = CreateOptions {
+        chunk: Some(96 << 10),
+        ..of(Level::Raid6)
+    };
+    assert_eq!(
+        refusal(&four(), &[], &options),
+        "a chunk of 98304 bytes cannot be"
+    );
+    let mut parts = four();
+    parts[2].write_mostly = true;
+    let expected = "raid5 reads each byte from one place";
+    assert_eq!(refusal(&parts, &[], &of(Level::Raid5)), expected);
+    let many: Vec<NewMember> = (0..256).map(|_| disks(&[4 * MIB]).remove(0)).collect();
+    assert_eq!(
+        refusal(&many, &[], &of(Level::Raid6)),
+        "a raid6 of 256 parts cannot be: it has 4 to 255"
+    );
+    // One begins as a spare, with a number of its own.
+    let mut many: Vec<NewMember> = (0..27).map(|_| disks(&[4 * MIB]).remove(0)).collect();
+    many[0] = missing();
+    assert_eq!(
+        refusal(&many, &[], &usual(Level::Raid6, OLD)),
+        "superblocks 0.90 have room for 27 members, 28 given"
+    );
+}
+
+#[test]
+fn disks_with_blocks_larger_than_a_chunk_are_refused() {
+    let large: Node =
+        Arc::new(MemDisk::new(64 * MIB).with_geometry(|geometry| geometry.block_size = 65_536));
+    for level in [Level::Raid0, Level::Raid10, Level::Raid5] {
+        let mut parts = two();
+        parts[1] = member("b", large.clone());
+        let options = CreateOptions {
+            chunk: Some(16 << 10),
+            ..usual(level, Version::V1_2)
+        };
+        assert_eq!(
+            refusal(&parts, &[], &options),
+            "b has blocks of 65536 bytes, larger than chunks of 16384"
+        );
+    }
+}
+
+#[test]
 fn names_that_do_not_fit_are_refused() {
-    let told = |name: &str| {
+    let printed = |name: &str| {
         let mut options = mirror();
         options.name = name.to_owned();
         refusal(&two(), &[], &options)
     };
     assert_eq!(
-        told(&"n".repeat(33)),
+        printed(&"n".repeat(33)),
         format!("the name {} is longer than 32 bytes", "n".repeat(33))
     );
-    assert_eq!(told(""), "\"\" is no name for an array");
-    assert_eq!(told("a\nb"), "\"a\\nb\" is no name for an array");
+    assert_eq!(printed(""), "\"\" is no name for an array");
+    assert_eq!(printed("a\nb"), "\"a\\nb\" is no name for an array");
     let mut options = mirror();
     options.name = "n".repeat(32);
     assert!(made(&two(), &[], &options).is_ok());
@@ -250,6 +327,6 @@ fn old_superblocks_are_refused_where_they_are_too_small() {
             &[],
             &usual(Level::Raid0, OLD)
         ),
-        "superblocks 0.90 cannot tell how raid0 of unequal members lies"
+        "superblocks 0.90 cannot describe raid0 of unequal members"
     );
 }

@@ -123,7 +123,7 @@ fn what_is_beside_the_metadata_is_left_alone() {
 }
 
 #[test]
-fn parts_that_are_missing_and_spares_are_told_apart() {
+fn slots_that_are_missing_and_spares_are_distinguished() {
     for version in VERSIONS {
         let parts = disks(&[64 * MIB, 64 * MIB, 64 * MIB]);
         let listed = [parts[0].clone(), missing(), parts[1].clone()];
@@ -138,7 +138,7 @@ fn parts_that_are_missing_and_spares_are_told_apart() {
 }
 
 #[test]
-fn wishes_of_members_are_on_their_own_superblocks() {
+fn options_of_members_are_on_their_own_superblocks() {
     for version in VERSIONS {
         let mut parts = disks(&[64 * MIB, 64 * MIB]);
         parts[1].write_mostly = true;
@@ -189,9 +189,9 @@ fn a_much_larger_member_is_remarked() {
         let made = made(&parts, &[], &usual(level, Version::V1_2)).expect("it can be made");
         made.remarks
     };
-    let told = remarks(&[64 * MIB, 66 * MIB], Level::Raid1);
+    let printed = remarks(&[64 * MIB, 66 * MIB], Level::Raid1);
     assert_eq!(
-        told,
+        printed,
         ["2097152 bytes of b are not used: the array takes 66060288 of each member"]
     );
     assert!(remarks(&[1000 * MIB, 1009 * MIB], Level::Raid1).is_empty());
@@ -211,9 +211,9 @@ fn unequal_members_of_raid_0_say_how_it_lies() {
         (size, superblock.layout, superblock.features)
     };
     assert_eq!(of(&[64 * MIB, 64 * MIB], None), (124 * MIB, 1, 0));
-    let told = features::RAID0_LAYOUT;
-    assert_eq!(of(&[64 * MIB, 80 * MIB], None), (140 * MIB, 1, told));
-    assert_eq!(of(&[64 * MIB, 80 * MIB], Some(2)), (140 * MIB, 2, told));
+    let printed = features::RAID0_LAYOUT;
+    assert_eq!(of(&[64 * MIB, 80 * MIB], None), (140 * MIB, 1, printed));
+    assert_eq!(of(&[64 * MIB, 80 * MIB], Some(2)), (140 * MIB, 2, printed));
 }
 
 #[test]
