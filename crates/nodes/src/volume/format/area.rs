@@ -5,12 +5,12 @@ use block::Range;
 use super::{AREA_HEADER_LEN, TEXT_MAX, VolumeGroup, VolumeProblem, checksum};
 use crate::fields::Fields;
 
-const MAGIC: &[u8; 16] = b" LVM2 x[5A%r0N*>";
+pub(super) const MAGIC: &[u8; 16] = b" LVM2 x[5A%r0N*>";
 /// Where the header's checksum begins to count, and where the place of the text that counts is.
 const CHECKED_FROM: usize = 4;
-const COMMITTED_AT: usize = 40;
+pub(super) const COMMITTED_AT: usize = 40;
 /// The text is not to be used.
-const IGNORED: u32 = 1;
+pub(super) const IGNORED: u32 = 1;
 
 /// Where the text of an area is, and what it adds up to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,11 +96,11 @@ impl TextPlace {
         pieces.into_iter().filter(|piece| !piece.is_empty())
     }
 
-    /// Understands the text, given the bytes of all its pieces.
+    /// The text, given the bytes of all its pieces.
     ///
     /// # Errors
-    /// [`VolumeProblem`] if it is damaged or makes no sense.
-    pub fn decode(&self, bytes: &[u8]) -> Result<VolumeGroup, VolumeProblem> {
+    /// [`VolumeProblem`] if it is damaged.
+    pub fn text(&self, bytes: &[u8]) -> Result<String, VolumeProblem> {
         if bytes.len() as u64 != self.len {
             return Err(VolumeProblem::Cut);
         }
@@ -116,6 +116,14 @@ impl TextPlace {
         // It ends with a NUL.
         let end = bytes.iter().position(|byte| *byte == 0);
         let text = String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]);
-        VolumeGroup::of(&text)
+        Ok(text.into_owned())
+    }
+
+    /// Parses the text, given the bytes of all its pieces.
+    ///
+    /// # Errors
+    /// [`VolumeProblem`] if it is damaged or makes no sense.
+    pub fn decode(&self, bytes: &[u8]) -> Result<VolumeGroup, VolumeProblem> {
+        VolumeGroup::of(&self.text(bytes)?)
     }
 }

@@ -1,12 +1,34 @@
-//! A volume group as its text describes it.
+//! [`VolumeGroup`]: a volume group as its text describes it. Pure.
+//!
+//! # Invariants
+//!
+//! * [`VolumeGroup::text`] is the whole text, also what is not understood: a writer keeps it.
+//! * No two members and no two volumes have one name.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use block::Range;
 
+use super::logical::LogicalVolume;
+use super::member::Member;
 use super::segment::VolumeSegment;
 use super::text::{self, Section};
-use super::{MEMBERS_MAX, SECTOR, VolumeProblem};
+use super::{MEMBERS_MAX, VolumeProblem, lacks, sectors};
+
+/// The status flags of groups and members that LVM 2.03 has. One that is not among them may forbid what is about to be
+/// done.
+const GROUP_STATUS: [&str; 8] = [
+    "EXPORTED",
+    "RESIZEABLE",
+    "PVMOVE",
+    "READ",
+    "WRITE",
+    "CLUSTERED",
+    "SHARED",
+    "PARTIAL",
+];
+const MEMBER_STATUS: [&str; 3] = ["ALLOCATABLE", "EXPORTED", "MISSING"];
 
 /// A volume group. Sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,42 +43,20 @@ pub struct VolumeGroup {
     pub extent: u64,
     /// `RESIZEABLE`, `READ`, `WRITE`, `EXPORTED`, `CLUSTERED`…
     pub status: Vec<String>,
+    /// Flags that another version may ignore.
+    pub flags: Vec<String>,
+    /// Words that a user put on it.
+    pub tags: Vec<String>,
+    /// The one system that uses it.
+    pub system_id: Option<String>,
+    /// How several systems share it: `sanlock`, `dlm`…
+    pub lock_type: Option<String>,
     /// The physical volumes it is made of.
     pub members: Vec<Member>,
     /// Its volumes, those included that only serve others.
     pub volumes: Vec<LogicalVolume>,
-}
-
-/// A physical volume of a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
-    /// What the text calls it: `pv0`.
-    pub name: String,
-    /// Its id, which its own header has too.
-    pub id: String,
-    /// Where it was when the text was written.
-    pub device: String,
-    /// Size of its disk, if recorded.
-    pub size: u64,
-    /// Where its extents begin.
-    pub start: u64,
-    /// How many there are.
-    pub extents: u64,
-    /// LVM has marked it as missing.
-    pub missing: bool,
-}
-
-/// A logical volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogicalVolume {
-    /// Its name.
-    pub name: String,
-    /// Its id.
-    pub id: String,
-    /// `READ`, `WRITE`, `VISIBLE`…
-    pub status: Vec<String>,
-    /// What it is made of, in order.
-    pub segments: Vec<VolumeSegment>,
+    /// The whole text.
+    pub text: Section,
 }
 
 /// A run of bytes of a physical volume.
@@ -68,14 +68,40 @@ pub struct PhysicalRange {
     pub range: Range,
 }
 
-fn lacks(what: impl Into<String>) -> VolumeProblem {
-    VolumeProblem::Lacks(what.into())
+/// A status flag that this version does not know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownFlag {
+    /// What has it: `the group`, `physical volume pv0`, `the volume media`.
+    pub owner: String,
+    /// The flag.
+    pub flag: String,
 }
 
-/// A size of `sectors` that fits a disk.
-fn size(sectors: u64) -> Option<u64> {
-    let bytes = sectors.checked_mul(SECTOR)?;
-    i64::try_from(bytes).is_ok().then_some(bytes)
+impl UnknownFlag {
+    /// The first flag of `status` that is not among `known`.
+    pub(super) fn find(owner: String, status: &[String], known: &[&str]) -> Option<Self> {
+        let flag = status.iter().find(|flag| !known.contains(&flag.as_str()))?;
+        let flag = flag.clone();
+        Some(Self { owner, flag })
+    }
+}
+
+impl fmt::Display for UnknownFlag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} has the unknown status {}", self.owner, self.flag)
+    }
+}
+
+/// Refuses two of one name.
+fn check_unique<'a>(
+    list: &str,
+    mut names: impl Iterator<Item = &'a str>,
+) -> Result<(), VolumeProblem> {
+    let mut found = HashSet::new();
+    match names.find(|name| !found.insert(*name)) {
+        Some(name) => Err(VolumeProblem::Duplicate(format!("{list}/{name}"))),
+        None => Ok(()),
+    }
 }
 
 impl VolumeGroup {
@@ -84,35 +110,80 @@ impl VolumeGroup {
     /// # Errors
     /// [`VolumeProblem`] if it is none.
     pub fn of(text: &str) -> Result<Self, VolumeProblem> {
-        let root = text::parse(text)?;
+        Self::of_section(text::parse(text)?)
+    }
+
+    /// Understands the text of a group that was parsed.
+    ///
+    /// # Errors
+    /// [`VolumeProblem`] if it is none.
+    pub fn of_section(root: Section) -> Result<Self, VolumeProblem> {
         if root.text("contents") != Some("Text Format Volume Group") {
             return Err(lacks("contents"));
         }
         let (name, group) = root.sections().next().ok_or_else(|| lacks("group"))?;
         let number = |name: &str| group.number(name).ok_or_else(|| lacks(name));
-        let extent = number("extent_size")?;
-        let extent = size(extent).filter(|size| *size > 0);
-        let inner = |name: &str| group.section(name).cloned().unwrap_or_default();
-        let members = inner("physical_volumes");
-        let volumes = inner("logical_volumes");
+        let text = |name: &str| group.text(name).map(str::to_owned);
+        let extent = sectors(number("extent_size")?).filter(|size| *size > 0);
+        let empty = Section::default();
+        let inner = |name: &str| group.section(name).unwrap_or(&empty);
+        let (members, volumes) = (inner("physical_volumes"), inner("logical_volumes"));
         if members.sections().count() > MEMBERS_MAX {
             return Err(lacks("physical_volumes"));
         }
+        check_unique("physical_volumes", members.sections().map(|(name, _)| name))?;
+        check_unique("logical_volumes", volumes.sections().map(|(name, _)| name))?;
+        let members = members
+            .sections()
+            .map(|(name, section)| Member::of(name, section));
+        let volumes = volumes
+            .sections()
+            .map(|(name, section)| LogicalVolume::of(name, section));
         Ok(Self {
             name: name.to_owned(),
-            id: group.text("id").ok_or_else(|| lacks("id"))?.to_owned(),
+            id: text("id").ok_or_else(|| lacks("id"))?,
             sequence: number("seqno")?,
             extent: extent.ok_or_else(|| lacks("extent_size"))?,
             status: group.texts("status"),
-            members: members
-                .sections()
-                .map(|(name, section)| Member::of(name, section))
-                .collect::<Result<_, _>>()?,
-            volumes: volumes
-                .sections()
-                .map(|(name, section)| LogicalVolume::of(name, section))
-                .collect::<Result<_, _>>()?,
+            flags: group.texts("flags"),
+            tags: group.texts("tags"),
+            system_id: text("system_id").filter(|id| !id.is_empty()),
+            lock_type: text("lock_type").filter(|kind| kind != "none" && !kind.is_empty()),
+            members: members.collect::<Result<_, _>>()?,
+            volumes: volumes.collect::<Result<_, _>>()?,
+            text: root,
         })
+    }
+
+    /// The member that the text calls `name`.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.name == name)
+    }
+
+    /// The volume `name`.
+    #[must_use]
+    pub fn volume(&self, name: &str) -> Option<&LogicalVolume> {
+        self.volumes.iter().find(|volume| volume.name == name)
+    }
+
+    /// Whether `flag` is in its status or its flags.
+    #[must_use]
+    pub fn has_flag(&self, flag: &str) -> bool {
+        let mut all = self.status.iter().chain(&self.flags);
+        all.any(|found| found == flag)
+    }
+
+    /// The first status flag of the group and its members that this version does not know. Unknown flags that are not
+    /// status may be ignored.
+    #[must_use]
+    pub fn unknown_flag(&self) -> Option<UnknownFlag> {
+        let member = |member: &Member| {
+            let owner = format!("physical volume {}", member.name);
+            UnknownFlag::find(owner, &member.status, &MEMBER_STATUS)
+        };
+        UnknownFlag::find("the group".to_owned(), &self.status, &GROUP_STATUS)
+            .or_else(|| self.members.iter().find_map(member))
     }
 
     /// Bytes of `extents`; as many as there can be where that is more.
@@ -149,86 +220,13 @@ impl VolumeGroup {
                 return None;
             }
             next = segment.start.checked_add(segment.extents)?;
-            let member = self.members.iter().find(|member| member.name == area.on)?;
-            let end = area.extent.checked_add(segment.extents)?;
-            if end > member.extents {
-                return None;
-            }
-            let offset = member
-                .start
-                .checked_add(area.extent.checked_mul(self.extent)?)?;
-            let len = segment.extents.checked_mul(self.extent)?;
-            offset.checked_add(len)?;
+            let member = self.member(&area.on)?;
             Some(PhysicalRange {
                 member: member.id.clone(),
-                range: Range::new(offset, len),
+                range: member.place(area.extent, segment.extents, self.extent)?,
             })
         };
         let pieces: Option<Vec<PhysicalRange>> = volume.segments.iter().map(piece).collect();
         pieces.filter(|pieces| !pieces.is_empty())
-    }
-}
-
-impl Member {
-    fn of(name: &str, section: &Section) -> Result<Self, VolumeProblem> {
-        let number = |field: &str| {
-            let number = section.number(field);
-            number.ok_or_else(|| lacks(format!("{name}/{field}")))
-        };
-        let id = section
-            .text("id")
-            .ok_or_else(|| lacks(format!("{name}/id")))?;
-        let start = size(number("pe_start")?).ok_or_else(|| lacks(format!("{name}/pe_start")))?;
-        let marked = |list: &str| section.texts(list).iter().any(|flag| flag == "MISSING");
-        Ok(Self {
-            name: name.to_owned(),
-            id: id.to_owned(),
-            device: section.text("device").unwrap_or_default().to_owned(),
-            size: section.number("dev_size").and_then(size).unwrap_or(0),
-            start,
-            extents: number("pe_count")?,
-            missing: marked("flags") || marked("status"),
-        })
-    }
-}
-
-impl LogicalVolume {
-    fn of(name: &str, section: &Section) -> Result<Self, VolumeProblem> {
-        let segments = section
-            .sections()
-            .filter(|(found, _)| found.starts_with("segment"));
-        let segments = segments.map(|(found, segment)| {
-            VolumeSegment::parse(segment).ok_or_else(|| lacks(format!("{name}/{found}")))
-        });
-        Ok(Self {
-            name: name.to_owned(),
-            id: section.text("id").unwrap_or_default().to_owned(),
-            status: section.texts("status"),
-            segments: segments.collect::<Result<_, _>>()?,
-        })
-    }
-
-    /// Extents of all segments.
-    #[must_use]
-    pub fn extents(&self) -> u64 {
-        let extents = self.segments.iter().map(|segment| segment.extents);
-        extents.fold(0, u64::saturating_add)
-    }
-
-    /// Whether users see it.
-    #[must_use]
-    pub fn is_visible(&self) -> bool {
-        self.status.iter().any(|status| status == "VISIBLE")
-    }
-
-    /// What it is: `linear`, `striped`, `raid5_ls`, `thin-pool`…, of several kinds of segments the
-    /// first one's.
-    #[must_use]
-    pub fn kind(&self) -> &str {
-        match self.segments.first() {
-            Some(first) if first.linear_area().is_some() => "linear",
-            Some(first) => &first.kind,
-            None => "empty",
-        }
     }
 }

@@ -5,17 +5,17 @@ use block::Range;
 use super::{LABEL_PLACE_LEN, VolumeProblem, checksum};
 use crate::fields::Fields;
 
-const LABEL: &[u8; 8] = b"LABELONE";
-const KIND: &[u8; 8] = b"LVM2 001";
+pub(super) const LABEL: &[u8; 8] = b"LABELONE";
+pub(super) const KIND: &[u8; 8] = b"LVM2 001";
 /// Bytes of a sector, and of one item of a list of areas.
-const SECTOR_LEN: usize = 512;
-const ITEM_LEN: usize = 16;
+pub(super) const SECTOR_LEN: usize = 512;
+pub(super) const ITEM_LEN: usize = 16;
 /// Where in its sector the checksum begins to count.
-const CHECKED_FROM: usize = 20;
+pub(super) const CHECKED_FROM: usize = 20;
 /// Bytes of the header before its lists.
-const HEADER_LEN: usize = 40;
+pub(super) const HEADER_LEN: usize = 40;
 /// The extension: a physical volume that is part of a group says so.
-const USED: u32 = 1;
+pub(super) const USED: u32 = 1;
 
 /// The identity of a physical volume. Offsets and sizes are bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]

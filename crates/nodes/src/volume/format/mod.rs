@@ -13,23 +13,36 @@
 //!
 //! # What it does not do
 //!
-//! It writes nothing, and it judges no set of physical volumes: that one is missing or outdated is
+//! It reads and writes no disk, and it judges no set of physical volumes: that one is missing or outdated is
 //! decided by the caller, which has them all.
 
 mod area;
+mod area_header;
 mod checksum;
 mod group;
 mod label;
+mod logical;
+mod member;
+mod new_label;
+mod print;
+mod relations;
+mod section_edit;
 mod segment;
+mod segment_fields;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod text;
 
 pub use self::area::{TextPlace, text_place};
+pub use self::area_header::{AreaHeader, TextSlot};
 pub use self::checksum::checksum;
-pub use self::group::{LogicalVolume, Member, PhysicalRange, VolumeGroup};
+pub use self::group::{PhysicalRange, UnknownFlag, VolumeGroup};
 pub use self::label::Header;
-pub use self::segment::{SegmentArea, VolumeSegment};
+pub use self::logical::LogicalVolume;
+pub use self::member::Member;
+pub use self::new_label::{NewLabel, PlacedBytes, mark_used};
+pub use self::relations::SnapshotRelation;
+pub use self::segment::{CacheRanges, RaidImage, SegmentArea, SegmentLayout, VolumeSegment};
 
 /// Bytes at the beginning of a disk in which the label is.
 pub const LABEL_PLACE_LEN: u64 = 4 * SECTOR;
@@ -80,4 +93,17 @@ pub enum VolumeProblem {
     /// The text says too little, or something that cannot be.
     #[error("its metadata has no good `{0}`")]
     Lacks(String),
+    /// Two things of one name.
+    #[error("its metadata has `{0}` twice")]
+    Duplicate(String),
+}
+
+fn lacks(what: impl Into<String>) -> VolumeProblem {
+    VolumeProblem::Lacks(what.into())
+}
+
+/// The bytes of so many sectors, if a disk can have them.
+fn sectors(sectors: u64) -> Option<u64> {
+    let bytes = sectors.checked_mul(SECTOR)?;
+    i64::try_from(bytes).is_ok().then_some(bytes)
 }

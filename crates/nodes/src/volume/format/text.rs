@@ -34,7 +34,7 @@ pub enum TextEntry {
 /// What is between braces, in its order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Section {
-    entries: Vec<(String, TextEntry)>,
+    pub(super) entries: Vec<(String, TextEntry)>,
 }
 
 /// Why a text cannot be understood.
@@ -64,6 +64,11 @@ impl Section {
             TextEntry::Section(section) => Some(section),
             TextEntry::Value(_) => None,
         }
+    }
+
+    /// The names of all entries, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|(name, _)| name.as_str())
     }
 
     /// All sections.

@@ -124,10 +124,8 @@ pub(super) fn places(physical: &[Physical]) -> Vec<NamedNode> {
 
 /// The segment that makes `volume` the store of a snapshot, if it is one.
 fn snapshot_of<'a>(group: &'a VolumeGroup, volume: &LogicalVolume) -> Option<&'a str> {
-    let segments = group.volumes.iter().flat_map(|v| &v.segments);
-    let mut snapshots = segments.filter(|segment| segment.kind == "snapshot");
-    let snapshot = snapshots.find(|segment| segment.store.as_deref() == Some(&volume.name))?;
-    snapshot.origin.as_deref()
+    let snapshot = group.snapshot_with_store(&volume.name)?;
+    Some(snapshot.origin)
 }
 
 /// Whether a volume is one to look into: to be used, and with bytes of its own.
@@ -171,8 +169,8 @@ fn describe(group: &VolumeGroup, physical: &[Physical], inner: &[(String, DiskCo
                     Some(_) => "snapshot".to_owned(),
                     None => volume.kind().to_owned(),
                 },
-                origin: origin.map(str::to_owned).or_else(|| first?.origin.clone()),
-                pool: first.and_then(|first| first.pool.clone()),
+                origin: origin.or_else(|| first?.origin()).map(str::to_owned),
+                pool: first.and_then(|first| first.pool()).map(str::to_owned),
                 visible: volume.is_visible() || origin.is_some(),
                 partial: partial.contains(volume.name.as_str()),
                 content: content.map(|(_, content)| content.clone()),
@@ -200,10 +198,8 @@ fn partial<'a>(group: &'a VolumeGroup, gone: &HashSet<&'a str>) -> HashSet<&'a s
         for volume in &group.volumes {
             let mut segments = volume.segments.iter();
             let touches = segments.any(|segment| {
-                let names = segment.areas.iter().map(|area| area.on.as_str());
-                let others = [&segment.origin, &segment.store, &segment.pool];
-                let others = others.into_iter().flatten().map(String::as_str);
-                names.chain(others).any(|name| bad.contains(name))
+                let mut names = segment.references().into_iter();
+                names.any(|name| bad.contains(name))
             });
             if touches {
                 bad.insert(&volume.name);
