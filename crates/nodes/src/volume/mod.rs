@@ -5,6 +5,8 @@
 //! It activates no volume: it returns metadata as they are, and the caller decides.
 
 pub mod format;
+pub mod snapshot;
+mod write_gate;
 
 use block::{IoError, Node, Range};
 
