@@ -6,6 +6,7 @@
 
 pub mod format;
 pub mod snapshot;
+pub mod thin;
 mod write_gate;
 
 use block::{IoError, Node, Range};

@@ -1,0 +1,9 @@
+//! Tests of thin pools, thin volumes and caches.
+
+mod caches;
+mod damage;
+mod formats;
+mod image;
+mod reads;
+mod sections;
+mod tools;
