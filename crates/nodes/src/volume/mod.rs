@@ -5,6 +5,7 @@
 //! It activates no volume: it returns metadata as they are, and the caller decides.
 
 pub mod format;
+pub mod raid;
 pub mod snapshot;
 pub mod thin;
 mod write_gate;
