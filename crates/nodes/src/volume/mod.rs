@@ -5,6 +5,7 @@
 //! It activates no volume: it returns metadata as they are, and the caller decides.
 
 pub mod format;
+mod movable;
 pub mod raid;
 pub mod snapshot;
 pub mod thin;
