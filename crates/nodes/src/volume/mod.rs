@@ -1,20 +1,37 @@
-//! `volume`: LVM2 volume groups. As yet what physical volumes say of them is read, and nothing else.
+//! `volume`: LVM2 volume groups, and the logical volumes in them.
+//!
+//! ```text
+//! disks ─► examine (format: label, areas, text) ─► group: one AssembledGroup for each group ─► open: a volume as a disk
+//!                                                         │
+//!                                                         └─► edit: the group's next text ─► update: written to the disks
+//! ```
+//!
+//! # Invariants
+//!
+//! * What is on disks is understood before anything is written. What is unknown is refused by name.
+//! * Reading writes nothing.
 //!
 //! # What it does not do
 //!
-//! It activates no volume: it returns metadata as they are, and the caller decides.
+//! It knows no device-mapper of the kernel: nothing is activated.
 
+mod error;
 pub mod format;
+pub mod group;
 mod movable;
 pub mod raid;
+mod random_id;
+pub mod scan;
 pub mod snapshot;
 pub mod thin;
 mod write_gate;
 
-use block::{IoError, Node, Range};
+use block::{IoError, Node};
 
-use self::format::{AREA_HEADER_LEN, Header, LABEL_PLACE_LEN, VolumeGroup, VolumeProblem};
-use crate::read::read_within;
+pub use self::error::{MissingMember, VolumeError};
+use self::format::{Header, VolumeGroup, VolumeProblem};
+pub use self::random_id::random_id;
+use self::scan::scan;
 
 /// What a physical volume says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,51 +52,8 @@ pub struct PhysicalVolume {
 pub async fn examine(
     disk: &Node,
 ) -> Result<Option<Result<PhysicalVolume, VolumeProblem>>, IoError> {
-    let start = read_within(disk, Range::new(0, LABEL_PLACE_LEN)).await?;
-    let header = match Header::decode(&start) {
-        Ok(None) => return Ok(None),
-        Err(problem) => return Ok(Some(Err(problem))),
-        Ok(Some(header)) => header,
-    };
-    let (mut group, mut problems) = (None, Vec::new());
-    for area in &header.metadata_areas {
-        match metadata(disk, *area).await? {
-            Ok(None) => {}
-            Ok(Some(found)) => group = newer(group, found),
-            Err(problem) => problems.push(problem),
-        }
-    }
-    Ok(Some(Ok(PhysicalVolume {
-        header,
-        group,
-        problems,
-    })))
-}
-
-/// The one with the higher sequence number.
-fn newer(old: Option<VolumeGroup>, new: VolumeGroup) -> Option<VolumeGroup> {
-    match old {
-        Some(old) if old.sequence >= new.sequence => Some(old),
-        _ => Some(new),
-    }
-}
-
-/// The metadata in one area; `None` where nothing was ever written.
-async fn metadata(
-    disk: &Node,
-    area: Range,
-) -> Result<Result<Option<VolumeGroup>, VolumeProblem>, IoError> {
-    let header = read_within(disk, Range::new(area.offset, AREA_HEADER_LEN)).await?;
-    let text = match format::text_place(area, &header) {
-        Ok(None) => return Ok(Ok(None)),
-        Ok(Some(text)) => text,
-        Err(problem) => return Ok(Err(problem)),
-    };
-    let mut bytes = Vec::new();
-    for piece in text.pieces() {
-        bytes.extend(read_within(disk, piece).await?);
-    }
-    Ok(text.decode(&bytes).map(Some))
+    let found = scan(disk).await?;
+    Ok(found.map(|found| found.map(|scan| scan.physical_volume())))
 }
 
 #[cfg(test)]
