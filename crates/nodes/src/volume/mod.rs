@@ -15,6 +15,7 @@
 //!
 //! It knows no device-mapper of the kernel: nothing is activated.
 
+pub mod edit;
 mod error;
 pub mod format;
 pub mod group;
@@ -24,6 +25,7 @@ mod random_id;
 pub mod scan;
 pub mod snapshot;
 pub mod thin;
+pub mod update;
 mod write_gate;
 
 use block::{IoError, Node};
