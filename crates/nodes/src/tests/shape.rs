@@ -9,6 +9,8 @@ use std::vec;
 use block::{Node, Range};
 use fastrand::Rng;
 
+use crate::volume::raid::{self, RaidImageDisks, RaidOptions, RaidSpec};
+use crate::volume::snapshot::{Origin, SnapshotStore};
 use crate::{
     Blocks, Delay, DelayTimes, ErrorDisk, Fault, FaultPlan, Linear, Overlay, OverlayOptions, Rates,
     ReadAhead, Segment, Stripe, Throttle, Zero,
@@ -18,6 +20,19 @@ use crate::{
 const MARGIN_MAX: u64 = 4;
 /// Bytes of an overlay's store beyond those of its base: its tables, for chunks of 4096 bytes.
 const STORE_EXTRA: u64 = 256 * 1024;
+/// Bytes of the metadata of an image of RAID, and what a bit of its bitmap is for.
+const METADATA_LEN: u64 = 64 * 1024;
+const REGION_LEN: u64 = 4096;
+/// Nodes below an image of RAID, one on the other, at most.
+const IMAGE_DEPTH_MAX: u8 = 2;
+/// Types of volumes of RAID: how many images each has, and of these such with data of their own.
+const RAID_KINDS: [(&str, u64, u64); 5] = [
+    ("raid1", 2, 1),
+    ("raid10", 4, 2),
+    ("raid4", 3, 2),
+    ("raid5", 4, 3),
+    ("raid6", 5, 3),
+];
 
 /// A stack of nodes. Leaves are given to it, in order.
 #[derive(Debug, Clone)]
@@ -42,6 +57,10 @@ pub(super) enum StackShape {
     Blocks { below: Box<Self>, block: u32 },
     /// Changes in a store, the base unchanged.
     Overlay(Box<Self>),
+    /// The origin of a snapshot, for which a store gets what is overwritten.
+    Origin(Box<Self>),
+    /// A logical volume of RAID.
+    Raid(RaidShape),
     /// A little later.
     Delay(Box<Self>),
     /// At rates that delay no request of the tests.
@@ -50,6 +69,15 @@ pub(super) enum StackShape {
     Fault(Box<Self>),
     /// Read ahead by the engine.
     ReadAhead(Box<Self>),
+}
+
+/// A logical volume of RAID that was never in use; each image has metadata of its own.
+#[derive(Debug, Clone)]
+pub(super) struct RaidShape {
+    kind: &'static str,
+    images: Vec<StackShape>,
+    chunk: u64,
+    size: u64,
 }
 
 /// Which nodes a stack may be made of.
@@ -69,9 +97,9 @@ impl StackShape {
             return Self::leaf(rng, size, unit);
         }
         let inner = |rng: &mut Rng, size| Box::new(Self::random(rng, kinds, size, unit, depth - 1));
-        let plain = 7;
+        let plain = 8;
         let count = if kinds == Kinds::All {
-            plain + 4
+            plain + 5
         } else {
             plain
         };
@@ -106,9 +134,11 @@ impl StackShape {
             }
             5 => Self::Overlay(inner(rng, size)),
             6 => Self::leaf(rng, size, unit),
-            7 => Self::Delay(inner(rng, size)),
-            8 => Self::Throttle(inner(rng, size)),
-            9 => Self::Fault(inner(rng, size)),
+            7 => Self::Origin(inner(rng, size)),
+            8 => Self::Delay(inner(rng, size)),
+            9 => Self::Throttle(inner(rng, size)),
+            10 => Self::Fault(inner(rng, size)),
+            11 => Self::raid(rng, kinds, size, unit, depth),
             _ => Self::ReadAhead(inner(rng, size)),
         }
     }
@@ -139,6 +169,27 @@ impl StackShape {
         }
     }
 
+    /// A volume of RAID, a little larger than requested, behind a window.
+    fn raid(rng: &mut Rng, kinds: Kinds, size: u64, unit: u32, depth: u8) -> Self {
+        let (kind, images, data) = *pick(rng, &RAID_KINDS);
+        let chunk = u64::from(unit) << rng.u8(0..3);
+        let each = size.div_ceil(data * chunk) * chunk;
+        // There are many of them.
+        let depth = depth.min(IMAGE_DEPTH_MAX + 1);
+        let image = |_| Self::random(rng, kinds, each, unit, depth - 1);
+        let below = Box::new(Self::Raid(RaidShape {
+            kind,
+            images: (0..images).map(image).collect(),
+            chunk,
+            size: each * data,
+        }));
+        Self::Window {
+            below,
+            offset: 0,
+            len: size,
+        }
+    }
+
     /// Sizes of the leaves that it wants, in order.
     pub(super) fn leaves(&self) -> Vec<u64> {
         match self {
@@ -147,10 +198,14 @@ impl StackShape {
             Self::Linear(parts) | Self::Stripe { members: parts, .. } => {
                 parts.iter().flat_map(Self::leaves).collect()
             }
-            Self::Overlay(base) => {
+            Self::Overlay(base) | Self::Origin(base) => {
                 let mut leaves = base.leaves();
                 leaves.push(base.size() + STORE_EXTRA);
                 leaves
+            }
+            Self::Raid(raid) => {
+                let leaves = |image: &Self| [vec![METADATA_LEN], image.leaves()].concat();
+                raid.images.iter().flat_map(leaves).collect()
             }
             Self::Window { below, .. }
             | Self::BeforeLost(below)
@@ -165,15 +220,17 @@ impl StackShape {
     /// Size, bytes.
     pub(super) fn size(&self) -> u64 {
         match self {
-            Self::Leaf { size, .. } | Self::OverZero { size } | Self::Window { len: size, .. } => {
-                *size
-            }
+            Self::Leaf { size, .. }
+            | Self::OverZero { size }
+            | Self::Raid(RaidShape { size, .. })
+            | Self::Window { len: size, .. } => *size,
             Self::Linear(parts) | Self::Stripe { members: parts, .. } => {
                 parts.iter().map(Self::size).sum()
             }
             Self::BeforeLost(below)
             | Self::Blocks { below, .. }
             | Self::Overlay(below)
+            | Self::Origin(below)
             | Self::Delay(below)
             | Self::Throttle(below)
             | Self::Fault(below)
@@ -220,6 +277,11 @@ impl StackShape {
                     let base = base.build(leaves).await;
                     overlay(base, leaves.next().unwrap()).await
                 }
+                Self::Origin(below) => {
+                    let origin = below.build(leaves).await;
+                    origin_of(origin, leaves.next().unwrap()).await
+                }
+                Self::Raid(raid) => raid_volume(raid, leaves).await,
                 Self::Delay(below) => {
                     let times = DelayTimes {
                         flush: Duration::from_millis(1),
@@ -256,6 +318,40 @@ async fn all(shapes: &[StackShape], leaves: &mut vec::IntoIter<Node>) -> Vec<Nod
 async fn overlay(base: Node, store: Node) -> Node {
     let options = OverlayOptions::default();
     Arc::new(Overlay::over(base, store, options).await.unwrap())
+}
+
+/// An origin with one snapshot.
+async fn origin_of(disk: Node, cow: Node) -> Node {
+    let snapshot = SnapshotStore {
+        name: "snapshot".to_owned(),
+        cow,
+        chunk: 4096,
+        merging: false,
+    };
+    let opened = Origin::open(disk, vec![snapshot], false).await;
+    opened.unwrap().disk()
+}
+
+async fn raid_volume(shape: &RaidShape, leaves: &mut vec::IntoIter<Node>) -> Node {
+    let mut images = Vec::new();
+    for image in &shape.images {
+        let metadata = leaves.next();
+        let data = Some(image.build(leaves).await);
+        images.push(RaidImageDisks { metadata, data });
+    }
+    let spec = RaidSpec {
+        kind: shape.kind.to_owned(),
+        size: shape.size,
+        stripe_size: shape.chunk,
+        region_size: REGION_LEN,
+        images,
+    };
+    let options = RaidOptions {
+        read_only: false,
+        background: false,
+        ..RaidOptions::default()
+    };
+    raid::open(spec, &options).await.unwrap()
 }
 
 /// `disk` in blocks of at least `block` bytes.

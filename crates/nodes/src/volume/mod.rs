@@ -20,6 +20,8 @@ mod error;
 pub mod format;
 pub mod group;
 mod movable;
+pub mod open;
+pub mod pvmove;
 pub mod raid;
 mod random_id;
 pub mod scan;
