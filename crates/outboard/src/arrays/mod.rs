@@ -15,7 +15,7 @@
 //!
 //! It opens no array: those of an export are opened with its disk.
 
-pub(crate) mod attached;
+pub(crate) mod attached_arrays;
 pub(crate) mod change;
 pub(crate) mod hook;
 pub(crate) mod member_checks;

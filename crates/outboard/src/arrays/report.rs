@@ -41,6 +41,9 @@ pub(crate) struct ArrayReport {
     /// Its write-intent bitmap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bitmap: Option<BitmapReport>,
+    /// Members keep partial parity logs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) ppl: bool,
     /// By slot, then spares and failed members.
     pub(crate) members: Vec<MemberReport>,
     /// Copies may differ, and no resync is running.
@@ -213,6 +216,7 @@ impl ArrayReport {
                 chunks: bitmap.chunks,
                 dirty: bitmap.dirty,
             }),
+            ppl: status.ppl,
             members: status.members.iter().map(MemberReport::of).collect(),
             resync_pending: status.resync_pending,
             sync: status.sync.as_ref().map(SyncReport::of),

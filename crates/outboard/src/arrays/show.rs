@@ -166,6 +166,9 @@ fn details(report: &ArrayReport) -> Vec<String> {
             format!("{dirty} of {chunks} chunks of {chunk} dirty"),
         );
     }
+    if report.ppl {
+        row("consistency policy", "ppl".to_owned());
+    }
     row("uuid", report.uuid.clone());
     let mut about = format!("superblocks {}, {} events", report.version, report.events);
     if report.chunk > 0 {

@@ -77,6 +77,17 @@ fn a_healthy_array_is_shown_in_few_lines() {
     );
 }
 
+#[test]
+fn partial_parity_logs_are_shown_as_the_consistency_policy() {
+    let mut status = status();
+    (status.bitmap, status.ppl) = (None, true);
+    let report = ArrayReport::of(None, &status);
+    let text = show::tree(&report);
+    assert!(text.contains("\n  consistency policy  ppl\n"), "{text}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["ppl"], true);
+}
+
 /// An array that was never resynced was reported as complete and in use, and its members as in sync.
 #[test]
 fn an_array_that_was_never_resynced_says_so() {
@@ -178,7 +189,7 @@ fn takeover() -> Takeover {
 }
 
 #[test]
-fn an_array_that_was_taken_over_says_by_whom_and_when() {
+fn an_array_that_was_taken_over_says_by_which_host_and_when() {
     let status = ArrayStatus {
         taken_over: Some(takeover()),
         ..status()

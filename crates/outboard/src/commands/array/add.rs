@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long)]
     failfast: bool,
 
-    /// Whatever is on the disk
+    /// Overwrite any content of the disk
     #[arg(long)]
     force: bool,
 

@@ -34,7 +34,8 @@ pub(crate) struct Args {
     #[arg(value_name = "MEMBER|missing", required = true)]
     members: Vec<String>,
 
-    /// How data lie: 1 (mirror), 10 (stripe of mirrors), 0 (stripe), linear
+    /// How data lie: 1 (mirror), 10 (stripe of mirrors), 5 or 4 (parity for one member that fails), 6 (for two), 0
+    /// (stripe), linear
     #[arg(long, short, value_parser = words::level)]
     level: Level,
 
@@ -46,15 +47,17 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "SIZE")]
     chunk: Option<ByteSize>,
 
-    /// Copies of level 10: n2 (side by side), f2 (in other halves), o2 (a chunk further) [default: n2]
-    #[arg(long, value_name = "LAYOUT", value_parser = words::layout)]
-    layout: Option<u32>,
+    /// Where copies of level 10 are: n2 (side by side), f2 (in other halves), o2 (a chunk further) [default: n2]; where
+    /// parity of levels 5 and 6 is, by mdadm's names: left-symmetric, right-asymmetric, parity-last … [default:
+    /// left-symmetric]
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<String>,
 
     /// What was written is noted, so that little is copied later: internal, none, or its chunk's size
     #[arg(long, value_name = "KIND", default_value = "internal", value_parser = words::bitmap)]
     bitmap: BitmapChoice,
 
-    /// Do not make the copies alike: they are already, or nobody minds
+    /// Do not resync: copies are identical and parity fits, as on new files; or the content is irrelevant
     #[arg(long)]
     assume_clean: bool,
 
@@ -78,7 +81,7 @@ pub(crate) struct Args {
     #[arg(long)]
     failfast: bool,
 
-    /// Whatever is on the disks
+    /// Overwrite any content of the disks
     #[arg(long)]
     force: bool,
 }
@@ -107,7 +110,8 @@ struct Made<'a> {
 /// Makes it.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     check(args)?;
-    let created = on_the_engine(async || Box::pin(create(args)).await)?;
+    let layout = layout(args)?;
+    let created = on_the_engine(async || Box::pin(create(args, layout)).await)?;
     for remark in &created.remarks {
         tracing::warn!("{remark}");
     }
@@ -164,10 +168,6 @@ fn check(args: &Args) -> Result<(), Failure> {
         let what = format!("--write-mostly {unknown}: it is none of the members");
         return Err(Failure::usage(what).next("write it as it stands among them"));
     }
-    if args.layout.is_some() && args.level != Level::Raid10 {
-        let what = format!("{} has no layouts", args.level);
-        return Err(Failure::usage(what).next("leave --layout away, or use --level 10"));
-    }
     if args.name.is_empty() || args.name.len() > NAME_MAX || args.name.contains(':') {
         let what = format!("`{}` is no name of an array", args.name);
         let next = format!("up to {NAME_MAX} bytes, without a colon");
@@ -176,14 +176,36 @@ fn check(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn create(args: &Args) -> Result<nodes::array::Created, Failure> {
+/// What `--layout` says, as md's number.
+fn layout(args: &Args) -> Result<Option<u32>, Failure> {
+    let Some(text) = &args.layout else {
+        return Ok(None);
+    };
+    match words::layout(args.level, text) {
+        Some(Ok(number)) => Ok(Some(number)),
+        Some(Err(next)) => {
+            let what = format!("{} has no layout `{text}`", args.level);
+            Err(Failure::usage(what).next(next))
+        }
+        None => {
+            let what = format!("{} has no layouts", args.level);
+            Err(Failure::usage(what).next("leave --layout away"))
+        }
+    }
+}
+
+async fn create(args: &Args, layout: Option<u32>) -> Result<nodes::array::Created, Failure> {
     let mut builder = Builder::new(false);
-    let created = create_on(&mut builder, args).await;
+    let created = create_on(&mut builder, args, layout).await;
     // Members may be arrays, which the superblocks were written to.
     arrays::finish(created, builder.arrays()).await
 }
 
-async fn create_on(builder: &mut Builder, args: &Args) -> Result<nodes::array::Created, Failure> {
+async fn create_on(
+    builder: &mut Builder,
+    args: &Args,
+    layout: Option<u32>,
+) -> Result<nodes::array::Created, Failure> {
     let mut parts = Vec::with_capacity(args.members.len());
     for member in &args.members {
         parts.push(new_member(builder, args, member).await?);
@@ -201,7 +223,7 @@ async fn create_on(builder: &mut Builder, args: &Args) -> Result<nodes::array::C
     }
     let options = CreateOptions {
         level: args.level,
-        layout: args.layout,
+        layout,
         chunk: args.chunk.map(|size| size.0),
         version: args.metadata,
         name: with_host(&args.name),

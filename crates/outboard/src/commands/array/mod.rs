@@ -38,7 +38,7 @@ use crate::output::Format;
 /// What can be done with arrays.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make an array of disks: a mirror (1, 10), a stripe (0) or one behind the other (linear)
+    /// Make an array of disks: a mirror (1, 10), with parity (4, 5, 6), a stripe (0) or linear
     Create(create::Args),
     /// How arrays and their members are
     Status(status::Args),

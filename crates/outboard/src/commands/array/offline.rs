@@ -70,7 +70,7 @@ impl Offline {
             let failure = Failure::from(error);
             let all = members.join(" ");
             failure.next(format!(
-                "outboard inspect {all} tells what each of them says"
+                "outboard inspect {all} shows the superblock of each"
             ))
         })?;
         Ok(Self {

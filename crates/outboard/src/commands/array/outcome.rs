@@ -4,7 +4,7 @@ use nodes::array::Array;
 
 use super::offline::Offline;
 use super::progress::{Bar, TICK};
-use super::target::{ArrayArgs, Served, Target, lasting};
+use super::target::{ArrayArgs, ArrayTarget, Served, lasting};
 use crate::arrays::report::ArrayReport;
 use crate::arrays::show;
 use crate::commands::inspect::{on_the_engine, unnamed};
@@ -20,7 +20,7 @@ pub(super) struct Waits {
     #[arg(long, conflicts_with = "no_wait")]
     pub(super) wait: bool,
 
-    /// Given members: leave the work to whoever opens the array next
+    /// Given members: leave the work to the next open of the array
     #[arg(long)]
     pub(super) no_wait: bool,
 }
@@ -66,18 +66,18 @@ pub(super) fn apply(
     format: Format,
 ) -> Result<(), Failure> {
     let report = match array.find()? {
-        Target::Served(mut served) => {
+        ArrayTarget::Served(mut served) => {
             let before = served.report.clone();
             if let Some(step) = change.step(&before, Whose::Server)? {
                 served.ask(step)?;
             }
-            tell_newcomers(&before, &served.report);
+            report_new_members(&before, &served.report);
             if waits.wait {
                 wait_for_server(&mut served)?;
             }
             served.report
         }
-        Target::Members(members) => {
+        ArrayTarget::Members(members) => {
             let interrupt = Interrupt::watch()?;
             on_the_engine(async || {
                 let mut offline = Box::pin(Offline::open(&members, &array.how, true)).await?;
@@ -99,7 +99,7 @@ pub(super) fn apply(
 }
 
 /// The next start must name members that came, where it is written what is served.
-fn tell_newcomers(before: &ArrayReport, now: &ArrayReport) {
+fn report_new_members(before: &ArrayReport, now: &ArrayReport) {
     if let Some(disk) = show::with_newcomers(before, now) {
         let name = now.short_name();
         let export = now.export.as_deref().unwrap_or_default();

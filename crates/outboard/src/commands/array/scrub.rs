@@ -1,7 +1,7 @@
 //! `outboard array scrub`: all copies are read and compared.
 
 use super::outcome::{Change, Waits, Whose, apply};
-use super::target::{ArrayArgs, Target};
+use super::target::{ArrayArgs, ArrayTarget};
 use crate::arrays::report::ArrayReport;
 use crate::control::ArrayStep;
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     array: ArrayArgs,
 
-    /// Make copies alike where they differ: the first member's count
+    /// Make copies identical where they differ: the first member's are used
     #[arg(long, conflicts_with = "stop")]
     repair: bool,
 
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 
 /// Scrubs.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
-    if let (true, Target::Members(_)) = (args.stop, args.array.find()?) {
+    if let (true, ArrayTarget::Members(_)) = (args.stop, args.array.find()?) {
         let what = "--stop is for an array that a server runs";
         return Err(Failure::usage(what).next("a scrub of members ends with Ctrl-C"));
     }

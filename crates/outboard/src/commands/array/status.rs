@@ -1,7 +1,7 @@
 //! `outboard array status`: how arrays and their members are.
 
 use super::offline::Offline;
-use super::target::{ArrayArgs, How, Target, servers};
+use super::target::{ArrayArgs, ArrayTarget, How, servers};
 use crate::arrays::report::ArrayReport;
 use crate::arrays::show;
 use crate::commands::inspect::on_the_engine;
@@ -30,8 +30,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         how: args.how.clone(),
     };
     let report = match array.find()? {
-        Target::Served(served) => served.report,
-        Target::Members(members) => on_the_engine(async || {
+        ArrayTarget::Served(served) => served.report,
+        ArrayTarget::Members(members) => on_the_engine(async || {
             let offline = Box::pin(Offline::open(&members, &array.how, false)).await?;
             let mut report = offline.report();
             offline.close(Ok(())).await?;

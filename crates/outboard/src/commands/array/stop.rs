@@ -1,6 +1,6 @@
 //! `outboard array stop`: the export of an array ends, and the array is clean and closed.
 
-use super::target::{ArrayArgs, Target};
+use super::target::{ArrayArgs, ArrayTarget};
 use crate::arrays::show;
 use crate::control::ArrayStep;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ pub(crate) struct Args {
 
 /// Stops.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
-    let Target::Served(mut served) = args.array.find()? else {
+    let ArrayTarget::Served(mut served) = args.array.find()? else {
         let what = "these are members, and no server runs their array: nothing is to be stopped";
         return Err(Failure::new(what)
             .next("`outboard array wait` does what is left to do, and marks the array clean"));

@@ -48,7 +48,7 @@ pub(super) struct How {
 
 /// An array that was found.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(super) enum ArrayTarget {
     /// A server runs it.
     Served(Box<Served>),
     /// It is that of these disks.
@@ -66,15 +66,15 @@ pub(super) struct Served {
 
 impl ArrayArgs {
     /// Finds it.
-    pub(super) fn find(&self) -> Result<Target, Failure> {
+    pub(super) fn find(&self) -> Result<ArrayTarget, Failure> {
         find(&self.array, &self.how)
     }
 }
 
-fn find(words: &[String], how: &How) -> Result<Target, Failure> {
+fn find(words: &[String], how: &How) -> Result<ArrayTarget, Failure> {
     let servers = servers(how)?;
     let target = choose(words, &servers, how.server.is_some(), &|path| path.exists())?;
-    if let (Target::Served(_), true) = (&target, how.run || how.prefer.is_some()) {
+    if let (ArrayTarget::Served(_), true) = (&target, how.run || how.prefer.is_some()) {
         let what = "--run and --prefer are for opening an array, and this one is open";
         return Err(Failure::usage(what).next("leave them away"));
     }
@@ -119,7 +119,7 @@ pub(super) fn choose(
     servers: &[Server],
     only_servers: bool,
     exists: &dyn Fn(&Path) -> bool,
-) -> Result<Target, Failure> {
+) -> Result<ArrayTarget, Failure> {
     let named = |word: &str| -> Vec<Served> {
         if is_path(word) {
             return Vec::new();
@@ -146,7 +146,7 @@ pub(super) fn choose(
         return members(words, only_servers);
     };
     match (named(word).as_slice(), is_disk(word)) {
-        ([only], false) => Ok(Target::Served(Box::new(only.clone()))),
+        ([only], false) => Ok(ArrayTarget::Served(Box::new(only.clone()))),
         ([], true) => members(words, only_servers),
         ([], false) => Err(unknown(word, servers)),
         ([first, ..], true) => {
@@ -172,12 +172,12 @@ pub(super) fn choose(
     }
 }
 
-fn members(words: &[String], only_servers: bool) -> Result<Target, Failure> {
+fn members(words: &[String], only_servers: bool) -> Result<ArrayTarget, Failure> {
     if only_servers {
         let what = "--server is for an array by its name, and these are disks";
         return Err(Failure::usage(what).next("leave it away, or give the array's name"));
     }
-    Ok(Target::Members(words.to_vec()))
+    Ok(ArrayTarget::Members(words.to_vec()))
 }
 
 fn unknown(word: &str, servers: &[Server]) -> Failure {

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use nodes::array::BitmapChoice;
+use nodes::array::format::Level;
 
-use super::target::{Server, Target, choose, member};
+use super::target::{ArrayTarget, Server, choose, member};
 use super::words;
 use crate::arrays::report::ArrayReport;
 use crate::arrays::tests::mirror;
@@ -38,8 +39,8 @@ fn found(words: &[&str]) -> Result<String, String> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let exists = |path: &Path| ["a.img", "b.img", "films"].contains(&path.to_str().unwrap());
     match choose(&words, &servers(), false, &exists) {
-        Ok(Target::Served(served)) => Ok(format!("served {}", served.report.uuid)),
-        Ok(Target::Members(members)) => Ok(format!("members {}", members.join(" "))),
+        Ok(ArrayTarget::Served(served)) => Ok(format!("served {}", served.report.uuid)),
+        Ok(ArrayTarget::Members(members)) => Ok(format!("members {}", members.join(" "))),
         Err(failure) => Err(failure.line()),
     }
 }
@@ -59,7 +60,7 @@ fn an_array_is_found_by_its_name_its_exports_or_its_uuid() {
 }
 
 #[test]
-fn disks_are_the_members_of_an_array_that_nobody_runs() {
+fn disks_are_the_members_of_an_array_that_no_server_runs() {
     assert_eq!(
         found(&["a.img", "b.img"]),
         Ok("members a.img b.img".to_owned())
@@ -95,7 +96,7 @@ fn an_array_beside_disks_is_refused() {
 }
 
 #[test]
-fn a_word_that_is_nothing_is_told_what_there_is() {
+fn a_word_that_matches_nothing_lists_what_there_is() {
     assert_eq!(
         found(&["medai"]),
         Err("`medai` is no array that a server here runs, and no file; these are run: media, backup".to_owned())
@@ -103,7 +104,7 @@ fn a_word_that_is_nothing_is_told_what_there_is() {
 }
 
 #[test]
-fn a_name_that_two_servers_have_is_told_apart_by_uuid() {
+fn a_name_that_two_servers_have_is_distinguished_by_uuid() {
     let twice = vec![
         server("first", vec![report("media", "films", MEDIA)]),
         server("second", vec![report("media", "", OTHER)]),
@@ -139,11 +140,23 @@ fn a_member_is_named_as_the_array_has_it_or_by_its_path() {
 
 #[test]
 fn layouts_are_mds_numbers() {
-    assert_eq!(words::layout("n2"), Ok(0x102));
-    assert_eq!(words::layout("f2"), Ok(0x201));
-    assert_eq!(words::layout("o3"), Ok(0x1_0301));
-    for wrong in ["", "n", "x2", "n0", "n256", "ü2"] {
-        assert!(words::layout(wrong).is_err(), "{wrong}");
+    let ten = |text| words::layout(Level::Raid10, text).unwrap();
+    assert_eq!(ten("n2"), Ok(0x102));
+    assert_eq!(ten("f2"), Ok(0x201));
+    assert_eq!(ten("o3"), Ok(0x1_0301));
+    for wrong in ["", "n", "x2", "n0", "n256", "ü2", "left-symmetric"] {
+        assert!(ten(wrong).is_err(), "{wrong}");
+    }
+    let five = |text| words::layout(Level::Raid5, text).unwrap();
+    assert_eq!(five("ra"), Ok(1));
+    assert_eq!(
+        words::layout(Level::Raid6, "left-symmetric-6"),
+        Some(Ok(18))
+    );
+    let told = five("left-symmetric-6").unwrap_err();
+    assert!(told.starts_with("known are left-asymmetric, "), "{told}");
+    for level in [Level::Raid0, Level::Raid1, Level::Raid4, Level::Linear] {
+        assert_eq!(words::layout(level, "left-symmetric"), None);
     }
 }
 
@@ -156,8 +169,13 @@ fn a_bitmap_is_internal_none_or_has_a_chunk() {
 }
 
 #[test]
-fn arrays_with_parity_are_not_made_here() {
-    let told = words::level("5").unwrap_err();
-    assert!(told.contains("mdadm"), "{told}");
-    assert!(words::level("7").is_err());
+fn levels_are_mds_numbers_or_their_names() {
+    for (text, level) in [
+        ("4", Level::Raid4),
+        ("raid5", Level::Raid5),
+        ("6", Level::Raid6),
+    ] {
+        assert_eq!(words::level(text), Ok(level));
+    }
+    assert!(words::level("7").unwrap_err().contains("10, 5, 6, 4"));
 }

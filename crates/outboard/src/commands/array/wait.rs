@@ -1,7 +1,7 @@
 //! `outboard array wait`: until copies are in sync, and nothing is left to do.
 
 use super::outcome::{Change, Waits, Whose, apply, wait_for_server};
-use super::target::{ArrayArgs, Target};
+use super::target::{ArrayArgs, ArrayTarget};
 use crate::arrays::report::ArrayReport;
 use crate::arrays::show;
 use crate::control::ArrayStep;
@@ -18,11 +18,11 @@ pub(crate) struct Args {
 /// Waits. An array that no process runs is opened, so that what is left to do is done.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     match args.array.find()? {
-        Target::Served(mut served) => {
+        ArrayTarget::Served(mut served) => {
             wait_for_server(&mut served)?;
             format.print(&served.report, || show::tree(&served.report))
         }
-        Target::Members(_) => apply(&args.array, args, Waits::default(), format),
+        ArrayTarget::Members(_) => apply(&args.array, args, Waits::default(), format),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Levels, layouts, kinds of superblocks and bitmaps as mdadm's users write them. Pure.
 
 use nodes::array::BitmapChoice;
-use nodes::array::format::{Level, Version};
+use nodes::array::format::{Level, Version, parity_layout};
 
 use crate::graph::ByteSize;
 
@@ -11,11 +11,11 @@ pub(super) fn level(text: &str) -> Result<Level, String> {
         "linear" => Ok(Level::Linear),
         "0" | "raid0" | "stripe" => Ok(Level::Raid0),
         "1" | "raid1" | "mirror" => Ok(Level::Raid1),
+        "4" | "raid4" => Ok(Level::Raid4),
+        "5" | "raid5" => Ok(Level::Raid5),
+        "6" | "raid6" => Ok(Level::Raid6),
         "10" | "raid10" => Ok(Level::Raid10),
-        "4" | "5" | "6" | "raid4" | "raid5" | "raid6" => {
-            Err("arrays with parity are read here, not made: make it with mdadm".to_owned())
-        }
-        _ => Err("known are 1 (mirror), 10, 0 (stripe) and linear".to_owned()),
+        _ => Err("known are 1 (mirror), 10, 5, 6, 4, 0 (stripe) and linear".to_owned()),
     }
 }
 
@@ -32,9 +32,20 @@ pub(super) fn version(text: &str) -> Result<Version, String> {
     }
 }
 
-/// `--layout` of RAID 10, as md's number: near copies in the lowest byte, far ones in the next, and
-/// a bit for those of `offset`.
-pub(super) fn layout(text: &str) -> Result<u32, String> {
+/// `--layout` of an array of this level, as md's number. `None`: the level has no layouts.
+pub(super) fn layout(level: Level, text: &str) -> Option<Result<u32, String>> {
+    match level {
+        Level::Raid5 | Level::Raid6 => {
+            let found = parity_layout(level, text);
+            Some(found.map_err(|known| format!("known are {}", known.join(", "))))
+        }
+        Level::Raid10 => Some(copies(text)),
+        _ => None,
+    }
+}
+
+/// A layout of RAID 10: near copies in the lowest byte, far ones in the next, and a bit for those of `offset`.
+fn copies(text: &str) -> Result<u32, String> {
     const OFFSET: u32 = 1 << 16;
     let wrong = || "n2, f2 and o2 are known, with as many copies as the number says".to_owned();
     let (way, copies) = text.split_at_checked(1).ok_or_else(wrong)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use attach::{AttachError, AttachRequest, Attachment, DiskSupervisor, LocalDisk, Source, Via};
 
-use crate::arrays::attached::AttachedArrays;
+use crate::arrays::attached_arrays::AttachedArrays;
 use crate::failure::Failure;
 use crate::graph::builder::{Builder, lasting};
 use crate::graph::{ByteSize, Disk, resolve};

@@ -31,7 +31,7 @@ use crate::interrupt::Interrupt;
 use crate::output::Format;
 use ends::Ends;
 use progress::Watch;
-use target::{Prepared, Target};
+use target::{CopyTarget, Prepared};
 
 /// Arguments of `copy`.
 #[derive(Debug, clap::Args)]
@@ -114,7 +114,7 @@ struct Done<'a> {
 /// Copies.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let ends = Ends::find(&args.source, &args.target)?;
-    let target = Target::find(&ends.target, args.force)?;
+    let target = CopyTarget::find(&ends.target, args.force)?;
     let interrupt = Interrupt::watch()?;
     let config = engine::Config {
         backend: engine::BackendChoice::Auto,
@@ -148,7 +148,7 @@ enum Outcome {
 }
 
 impl Copying<'_> {
-    async fn run(self, target: Target, format: Format) -> Result<(), Failure> {
+    async fn run(self, target: CopyTarget, format: Format) -> Result<(), Failure> {
         let connections = self.args.connections;
         let start = clock::now();
         let mut sources = Builder::new(true).with_connections(connections);
@@ -179,7 +179,7 @@ impl Copying<'_> {
         };
         arrays::finish(copied, targets.arrays()).await?;
         let seconds = clock::now().saturating_duration_since(start).as_secs_f64();
-        self.tell(size, &counts, seconds, format)
+        self.report(size, &counts, seconds, format)
     }
 
     /// Waits for a disk to be opened: its server may take its time.
@@ -275,7 +275,7 @@ impl Copying<'_> {
         )
     }
 
-    fn tell(
+    fn report(
         &self,
         size: u64,
         counts: &Counts,

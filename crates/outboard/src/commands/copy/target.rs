@@ -1,4 +1,4 @@
-//! [`Target`]: what becomes of a target that is a file.
+//! [`CopyTarget`]: what becomes of a target that is a file.
 //!
 //! ```text
 //! the target is…                     before the copy                 after a failure
@@ -26,7 +26,7 @@ const ROUND: u64 = 65_536;
 
 /// What is at the target before the copy.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(super) enum CopyTarget {
     /// Something that stays as large as it is.
     Disk,
     /// No file yet.
@@ -40,7 +40,7 @@ pub(super) enum Target {
     },
 }
 
-impl Target {
+impl CopyTarget {
     /// Looks at it; nothing is changed.
     pub(super) fn find(named: &NamedDisk, force: bool) -> Result<Self, Failure> {
         let leaves = named.disk.leaves();

@@ -100,7 +100,7 @@ async fn grow(args: &Args, format: Format) -> Result<(), Failure> {
         let written = partition::carry_out(&disk, &growth.steps).await;
         written.map_err(|error| half_way(path, &error))?;
     }
-    tell(args, before, table.as_ref(), growth.as_ref(), format)
+    print_result(args, before, table.as_ref(), growth.as_ref(), format)
 }
 
 /// The image and its size, locked.
@@ -151,7 +151,7 @@ fn refused(path: &Path, error: &GrowError) -> Failure {
     }
 }
 
-fn tell(
+fn print_result(
     args: &Args,
     before: u64,
     table: Option<&PartitionTable>,

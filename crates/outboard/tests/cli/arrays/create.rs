@@ -58,7 +58,7 @@ fn every_level_and_kind_of_superblock_is_read_by_mdadm() {
     if !has_mdadm() {
         return;
     }
-    let cases: [(&[&str], &str, &str); 8] = [
+    let cases: [(&[&str], &str, &str); 12] = [
         (&["-l", "1", "-e", "1.0"], "raid1", "1.0"),
         (
             &["-l", "1", "-e", "1.1", "--bitmap", "none"],
@@ -77,12 +77,24 @@ fn every_level_and_kind_of_superblock_is_read_by_mdadm() {
             "raid10",
             "1.2",
         ),
+        (&["-l", "4", "-e", "1.1"], "raid4", "1.1"),
+        (&["-l", "5"], "raid5", "1.2"),
+        (
+            &["-l", "5", "-e", "0.90", "--layout", "ra"],
+            "raid5",
+            "0.90.00",
+        ),
+        (
+            &["-l", "6", "--layout", "ddf-N-continue", "--chunk", "64K"],
+            "raid6",
+            "1.2",
+        ),
         (&["-l", "0", "--chunk", "64K"], "raid0", "1.2"),
         (&["-l", "linear"], "linear", "1.2"),
     ];
     for (arguments, level, version) in cases {
-        let folder = images(&["a.img", "b.img", "c.img"]);
-        let members = ["a.img", "b.img", "c.img"];
+        let members = ["a.img", "b.img", "c.img", "d.img"];
+        let folder = images(&members);
         let create = [&["array", "create"], arguments, &members].concat();
         json(folder.path(), &create);
         for member in members {
@@ -125,6 +137,45 @@ fn a_member_may_come_later_and_another_wait_as_a_spare() {
 }
 
 #[test]
+fn with_parity_a_member_may_come_later_and_the_rest_is_usable() {
+    let names = ["a.img", "b.img", "c.img", "d.img"];
+    let folder = images(&names);
+    let path = folder.path();
+    let create = ["array", "create", "-l", "5", "a.img", "missing", "c.img"];
+    let told = answer(path, &create);
+    assert!(told.contains("raid5 of 3, 1 missing, "), "{told}");
+    let report = super::status(path, &["a.img", "c.img"]);
+    assert_eq!(
+        (&report["clean"], &report["working"]),
+        (&true.into(), &2.into())
+    );
+    // Of level 6 the last one begins as a spare, and holds its part once it was rebuilt.
+    let create = [
+        "array", "create", "-l", "6", "--force", "a.img", "missing", "c.img", "d.img",
+    ];
+    let output = run(path, &create);
+    let warned = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        warned.contains("d.img begins as a spare, and is rebuilt"),
+        "{warned}"
+    );
+    let members = ["a.img", "c.img", "d.img"];
+    let report = super::status(path, &members);
+    assert_eq!(super::state_of(&report, "d.img"), "spare");
+    answer(path, &[&["array", "wait"], &members[..]].concat());
+    let report = super::status(path, &members);
+    assert_eq!(super::state_of(&report, "d.img"), "in_sync");
+    assert_eq!(
+        (&report["clean"], &report["working"]),
+        (&true.into(), &3.into())
+    );
+    if has_mdadm() {
+        let state = examine(path, "d.img");
+        assert_eq!(value(&state, "Array State").split(' ').next(), Some("AAA."));
+    }
+}
+
+#[test]
 fn a_disk_that_holds_something_is_left_as_it_is_unless_forced() {
     if !testkit::requires::all(&[testkit::requires::command("blkid")]) {
         return;
@@ -163,14 +214,34 @@ fn what_makes_no_array_is_one_line_and_writes_nothing() {
     let path = folder.path();
     image(path, "tiny.img", 64 << 10);
     let before = [bytes(path, "a.img"), bytes(path, "b.img")];
-    let cases: [(&[&str], i32, &str); 11] = [
+    let cases: [(&[&str], i32, &str); 15] = [
         (&["-l", "1", "a.img", "a.img"], 2, "a.img is named twice"),
         (
             &["-l", "1", "a.img", "./a.img"],
             1,
             "would be written by two disks",
         ),
-        (&["-l", "5", "a.img", "b.img"], 2, "make it with mdadm"),
+        (&["-l", "5", "a.img"], 1, "raid5 needs at least two members"),
+        (
+            &["-l", "6", "a.img", "b.img", "missing"],
+            1,
+            "raid6 needs at least four members",
+        ),
+        (
+            &["-l", "5", "--layout", "n2", "a.img", "b.img"],
+            2,
+            "raid5 has no layout `n2`; known are left-asymmetric, ",
+        ),
+        (
+            &["-l", "4", "--layout", "ls", "a.img", "b.img"],
+            2,
+            "raid4 has no layouts; leave --layout away",
+        ),
+        (
+            &["-l", "5", "--chunk", "96K", "a.img", "b.img"],
+            1,
+            "a chunk of 98304 bytes cannot be",
+        ),
         (&["-l", "1", "missing", "missing"], 1, "missing"),
         (&["-l", "0", "a.img", "missing"], 1, "missing"),
         (&["-l", "1", "a.img", "tiny.img"], 1, "tiny.img"),

@@ -3,8 +3,8 @@
 mod bad_input;
 mod create;
 mod events;
+mod lifecycle;
 mod members;
-mod served;
 
 use std::path::Path;
 use std::process::{Command, Output};
