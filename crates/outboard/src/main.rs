@@ -34,6 +34,8 @@ mod interrupt;
 mod logging;
 mod metrics;
 mod output;
+mod snapshots;
+mod volume_moves;
 
 use std::process::ExitCode;
 

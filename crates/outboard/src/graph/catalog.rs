@@ -1,15 +1,15 @@
-//! The names of disks: those that exist, and those that a later version will have.
+//! The names of disks.
 
 /// A name that can be called.
 #[derive(Debug)]
 pub(super) struct CatalogEntry {
     /// The name.
     pub(super) name: &'static str,
-    /// What it makes; `None` if this version cannot.
-    pub(super) kind: Option<CallKind>,
+    /// What it makes.
+    pub(super) kind: CallKind,
 }
 
-/// A kind of disk that this version makes from a call.
+/// A kind of disk that is made from a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallKind {
     /// `file(PATH, …)`
@@ -30,6 +30,8 @@ pub(super) enum CallKind {
     Stripe,
     /// `array(MEMBER, …)`
     Array,
+    /// `volume(PV, …, name=GROUP/VOLUME)`
+    Volume,
     /// `overlay(BASE, TOP, …)`
     Overlay,
     /// `dm(TABLE-FILE)`
@@ -63,6 +65,9 @@ impl CallKind {
             Self::Array => {
                 "array(MEMBER, …, run=true, prefer=MEMBER, member-timeout=5s, raid0-layout=original|alternate, force-dirty-degraded=true), `missing` for a MEMBER that is not there"
             }
+            Self::Volume => {
+                "volume(PV, …, name=GROUP/VOLUME, system-id=ID, owner=ignore, force=true)"
+            }
             Self::Overlay => "overlay(BASE, TOP, chunk=4K, quota=10G)",
             Self::Dm => "dm(TABLE-FILE)",
             Self::Zero => "zero(SIZE)",
@@ -91,7 +96,7 @@ pub(super) const ENTRIES: [CatalogEntry; 17] = [
     built("linear", CallKind::Linear),
     built("stripe", CallKind::Stripe),
     built("array", CallKind::Array),
-    later("volume"),
+    built("volume", CallKind::Volume),
     built("dm", CallKind::Dm),
     built("overlay", CallKind::Overlay),
     built("delay", CallKind::Delay),
@@ -102,14 +107,7 @@ pub(super) const ENTRIES: [CatalogEntry; 17] = [
 ];
 
 const fn built(name: &'static str, kind: CallKind) -> CatalogEntry {
-    CatalogEntry {
-        name,
-        kind: Some(kind),
-    }
-}
-
-const fn later(name: &'static str) -> CatalogEntry {
-    CatalogEntry { name, kind: None }
+    CatalogEntry { name, kind }
 }
 
 /// Schemes of remote disks.
@@ -127,10 +125,9 @@ pub(super) fn find(name: &str) -> Option<&'static CatalogEntry> {
     ENTRIES.iter().find(|entry| entry.name == name)
 }
 
-/// The disks of this version, for messages.
+/// All disks, for messages.
 pub(super) fn built_names() -> String {
-    let built = ENTRIES.iter().filter(|entry| entry.kind.is_some());
-    let names: Vec<&str> = built.map(|entry| entry.name).collect();
+    let names: Vec<&str> = ENTRIES.iter().map(|entry| entry.name).collect();
     format!("PATH, {} and URIs ({})", names.join(", "), schemes())
 }
 

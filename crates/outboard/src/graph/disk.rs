@@ -83,6 +83,8 @@ pub(crate) enum Disk {
     },
     /// An md array.
     Array(Array),
+    /// A logical volume of LVM.
+    Volume(Volume),
     /// A disk that is never written, and a file with what differs from it.
     Overlay(Overlay),
     /// Another disk, answering late.
@@ -153,6 +155,31 @@ pub(crate) struct Array {
     pub(crate) span: Span,
 }
 
+/// A logical volume of a group whose physical volumes are on these disks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Volume {
+    /// The disks, in any order: their labels have their ids.
+    pub(crate) disks: Vec<Disk>,
+    /// The name of each, in messages.
+    pub(crate) names: Vec<String>,
+    /// Where each stands.
+    pub(crate) spans: Vec<Span>,
+    /// Name or id of the group, if it is written.
+    pub(crate) group: Option<String>,
+    /// Name of the volume.
+    pub(crate) name: String,
+    /// Where the name stands.
+    pub(crate) name_span: Span,
+    /// The system id of this host.
+    pub(crate) system_id: Option<String>,
+    /// Read what may be outdated where nothing newer is there.
+    pub(crate) force: bool,
+    /// Read the group although another system may be using it.
+    pub(crate) ignore_owner: bool,
+    /// Where the call stands.
+    pub(crate) span: Span,
+}
+
 /// `[NAME=]DISK`, understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedDisk {
@@ -175,6 +202,7 @@ impl Disk {
             | Self::Fault { disk, .. } => std::slice::from_ref(disk),
             Self::Overlay(overlay) => std::slice::from_ref(&overlay.base),
             Self::Array(array) => &array.members,
+            Self::Volume(volume) => &volume.disks,
             Self::Linear { disks, .. } | Self::Stripe { disks, .. } => disks,
             Self::File { .. }
             | Self::Memory(_)
@@ -196,6 +224,7 @@ impl Disk {
             | Self::Fault { disk, .. } => std::slice::from_mut(disk),
             Self::Overlay(overlay) => std::slice::from_mut(&mut overlay.base),
             Self::Array(array) => &mut array.members,
+            Self::Volume(volume) => &mut volume.disks,
             Self::Linear { disks, .. } | Self::Stripe { disks, .. } => disks,
             Self::File { .. }
             | Self::Memory(_)
@@ -213,6 +242,7 @@ impl Disk {
             Self::File { .. }
             | Self::Remote { .. }
             | Self::Array(_)
+            | Self::Volume(_)
             | Self::Overlay(_)
             | Self::Dm { .. } => true,
             _ => self.children().iter().any(Self::can_be_read_only),

@@ -80,15 +80,6 @@ pub(crate) enum ExpressionProblem {
         /// The name it looks like.
         suggestion: Option<&'static str>,
     },
-    /// A disk of a later version.
-    #[error(
-        "{name} is not built yet in this version; there are {}",
-        catalog::built_names()
-    )]
-    NotBuilt {
-        /// The name.
-        name: String,
-    },
     /// `http://…`
     #[error("`{scheme}://` is no disk; remote disks are {}", catalog::schemes())]
     UnknownScheme {
@@ -106,6 +97,12 @@ pub(crate) enum ExpressionProblem {
         "`{found}` is none of the members: write one as it is written before, or its place from 1 on"
     )]
     NoMember {
+        /// What stands there.
+        found: String,
+    },
+    /// `name=` and something else than a volume.
+    #[error("expected GROUP/VOLUME or VOLUME, like vg0/media, found `{found}`")]
+    NotAVolume {
         /// What stands there.
         found: String,
     },

@@ -41,6 +41,7 @@ mod size;
 mod syntax;
 mod time;
 mod token;
+mod volumes;
 
 pub(crate) use disk::{Disk, NamedDisk};
 pub(crate) use error::{ExpressionError, SourceMark};

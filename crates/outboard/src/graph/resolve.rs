@@ -13,6 +13,7 @@ use super::faults;
 use super::parse::parse_named;
 use super::size::SECTOR;
 use super::syntax::{Call, Expression, Span, Word};
+use super::volumes;
 
 /// Largest number of a partition: what GPT's own header can count.
 const PARTITION_MAX: usize = u32::MAX as usize;
@@ -136,6 +137,7 @@ fn made(kind: CallKind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<D
             plan: faults::fault(arguments)?,
         },
         CallKind::Array => Disk::Array(arrays::array(arguments, span, disk)?),
+        CallKind::Volume => Disk::Volume(volumes::volume(arguments, span, disk)?),
         CallKind::Overlay => Disk::Overlay(overlay(arguments)?),
         CallKind::Dm => {
             let word = arguments.word("TABLE-FILE")?;
@@ -152,12 +154,7 @@ fn made(kind: CallKind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<D
 fn kind(word: &Word) -> Resolved<CallKind> {
     let name = word.text.as_str();
     let problem = match catalog::find(name) {
-        Some(CatalogEntry {
-            kind: Some(kind), ..
-        }) => return Ok(*kind),
-        Some(CatalogEntry { kind: None, .. }) => ExpressionProblem::NotBuilt {
-            name: name.to_owned(),
-        },
+        Some(CatalogEntry { kind, .. }) => return Ok(*kind),
         None => {
             let names = catalog::ENTRIES.iter().map(|entry| entry.name);
             let suggestion = catalog::similar(name, names);

@@ -120,11 +120,11 @@ fn a_wrong_disk_is_shown_at_its_place() {
 }
 
 #[test]
-fn a_disk_of_a_later_version_is_named_as_such() {
+fn a_volume_without_a_name_is_refused_at_its_place() {
     let (status, told) = failure(Path::new("."), &["serve", "volume(a, b)"]);
     assert_eq!(status, Some(2));
     assert!(
-        told.contains("volume is not built yet in this version"),
+        told.contains("name=GROUP/VOLUME is missing; write volume(PV, …"),
         "{told}"
     );
     assert!(told.ends_with("\n  volume(a, b)\n  ^^^^^^"), "{told}");

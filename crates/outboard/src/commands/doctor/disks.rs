@@ -33,7 +33,7 @@ impl DiskResolver for OwnResolver {
             _ => None,
         };
         let Some(text) = text else {
-            let why = "the server does not tell what the disk is made of";
+            let why = "the server does not report what the disk is made of";
             return Some(Err(why.to_owned()));
         };
         let named = resolve(text).map_err(|error| error.to_string());
@@ -97,7 +97,12 @@ fn described(named: &NamedDisk) -> &str {
 fn can_be_opened_twice(disk: &Disk) -> bool {
     let alone = matches!(
         disk,
-        Disk::Array(_) | Disk::Overlay(_) | Disk::Remote { .. } | Disk::Dm { .. } | Disk::Error(_)
+        Disk::Array(_)
+            | Disk::Volume(_)
+            | Disk::Overlay(_)
+            | Disk::Remote { .. }
+            | Disk::Dm { .. }
+            | Disk::Error(_)
     );
     !alone && disk.children().iter().all(can_be_opened_twice)
 }
@@ -131,6 +136,7 @@ fn node(disk: &Disk) -> &'static str {
         Disk::Blocks { .. } => "blocks",
         Disk::Overlay(_) => "overlay",
         Disk::Array(_) => "array",
+        Disk::Volume(_) => "volume",
         _ => "the disk",
     }
 }

@@ -20,8 +20,9 @@ use serde::Serialize;
 
 pub(super) use self::content::Array;
 pub(super) use self::content::DiskContent;
-use self::content::Group;
+pub(super) use self::content::Group;
 pub(crate) use self::content::array_uuid;
+pub(super) use self::content::groups::Volume;
 use self::content::scan::ContentScanner;
 pub(super) use self::content::scan::{ContentSource, SourceBase};
 use self::report::Report;
@@ -162,19 +163,19 @@ async fn inspect(named: &[NamedDisk], with_map: bool) -> Result<Inspection, Fail
     })
 }
 
-/// The content of each of these disks, and the arrays that they form, for `serve --auto`. A disk that cannot be
+/// The content of each of these disks, and the arrays and groups that they form, for `serve --auto`. A disk that cannot be
 /// opened is a failure.
 pub(super) async fn contents(
     named: &[NamedDisk],
-) -> Result<(Vec<DiskContent>, Vec<Array>), Failure> {
+) -> Result<(Vec<DiskContent>, Vec<Array>, Vec<Group>), Failure> {
     let mut looker = ContentScanner::new(Probe::find().await);
     let mut contents = Vec::with_capacity(named.len());
     for named in named {
         let (_, seen) = describe::seen(named).await?;
         contents.push(looker.look(&named.text, &seen.disk).await);
     }
-    let (arrays, _) = Box::pin(looker.together()).await;
-    Ok((contents, arrays))
+    let (arrays, groups) = Box::pin(looker.together()).await;
+    Ok((contents, arrays, groups))
 }
 
 /// Describes one disk and looks into it.
@@ -187,7 +188,7 @@ async fn one(
     // It may have grown since it was described.
     report.size = seen.disk.geometry().size;
     if with_map {
-        report.map = Some(map::of(&seen.disk, report.tells_its_map()).await?);
+        report.map = Some(map::of(&seen.disk, report.has_known_map()).await?);
     }
     let mut content = looker.look(&named.text, &seen.disk).await;
     content.remarks.extend(seen.remark);

@@ -84,7 +84,7 @@ const BASE_ALLOCATION: &str = "base:allocation";
 
 impl Report {
     /// Whether the disk knows what is data in it.
-    pub(super) fn tells_its_map(&self) -> bool {
+    pub(super) fn has_known_map(&self) -> bool {
         match self.kind {
             DiskKind::File | DiskKind::Memory | DiskKind::Null => true,
             DiskKind::Device | DiskKind::Composed => false,

@@ -132,10 +132,10 @@ impl Branch {
             (false, false) => "not clean",
             (false, true) => "not clean, resync pending",
         };
-        let bitmap = if array.bitmap.is_some() {
-            ", bitmap"
-        } else {
-            ""
+        let policy = match (array.bitmap.is_some(), array.ppl) {
+            (_, true) => ", consistency policy: ppl",
+            (true, false) => ", bitmap",
+            (false, false) => "",
         };
         let mut children: Vec<Self> = array.members.iter().map(Self::member).collect();
         children.extend(array.missing.iter().map(Self::missing));
@@ -148,7 +148,7 @@ impl Branch {
             name: format!("array {}", array.name),
             size: array.size,
             what: format!(
-                "{}{layout}{chunk}, {here} of {} members, {state}, {clean}{bitmap}, {} events, md {}",
+                "{}{layout}{chunk}, {here} of {} members, {state}, {clean}{policy}, {} events, md {}",
                 array.level, array.parts, array.events, array.version
             ),
             remarks: array.remarks.clone(),
@@ -227,6 +227,9 @@ impl Branch {
         if let Some(origin) = &volume.origin {
             role = format!("{role} of {origin}");
         }
+        if let Some(store) = &volume.store {
+            role = format!("{role}, {}", store.fill());
+        }
         if let Some(pool) = &volume.pool {
             role = format!("{role} in {pool}");
         }
@@ -235,12 +238,10 @@ impl Branch {
         }
         let empty = DiskContent::default();
         let content = volume.content.as_ref().unwrap_or(&empty);
-        Self::holding(
-            format!("{group}/{}", volume.name),
-            Some(volume.size),
-            &role,
-            content,
-        )
+        let name = format!("{group}/{}", volume.name);
+        let mut branch = Self::holding(name, Some(volume.size), &role, content);
+        branch.remarks.extend(volume.problem.clone());
+        branch
     }
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use nbd::server::{DiskPerClient as _, ExportDisk};
 use nodes::array::{Array, Candidate};
+use nodes::volume::open::{VolumeSet, VolumeUse};
 
 use super::per_client::{PerClient, PerClientError};
 use crate::config::ExportPlan;
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
-use crate::graph::builder::{BuildError, Builder, FileClaim};
+use crate::graph::builder::{BuildError, Builder, FileClaim, OpenGroups};
 
 /// An export's disk and the bytes of files that it has.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(super) struct OpenExport {
     /// The arrays that it is made of, until they are watched.
     arrays: Vec<Arc<Array>>,
     written: Vec<FileClaim>,
+    /// The volume groups of all exports.
+    groups: OpenGroups,
 }
 
 /// Why an export cannot be served.
@@ -63,6 +66,22 @@ impl OpenExport {
         std::mem::take(&mut self.arrays)
     }
 
+    /// The volume groups of all exports.
+    pub(super) const fn groups(&self) -> &OpenGroups {
+        &self.groups
+    }
+
+    /// Claims more bytes of a group, if this export is open over it; whether it is.
+    pub(super) fn claim(&mut self, set: &Arc<VolumeSet>, uses: &[VolumeUse]) -> bool {
+        match self.groups.claim_more(set, uses) {
+            None => false,
+            Some(claims) => {
+                self.written.extend(claims);
+                true
+            }
+        }
+    }
+
     /// Number of the image that its clients have overlays over.
     pub(super) fn image(&self) -> Option<&str> {
         self.image.as_deref()
@@ -73,6 +92,7 @@ impl OpenExport {
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     written: Vec<FileClaim>,
+    groups: OpenGroups,
     opened: Vec<OpenExport>,
 }
 
@@ -83,6 +103,10 @@ impl Opening {
         let staying = open.iter().filter(|open| !leaving.contains(&open.name));
         Self {
             written: staying.flat_map(|open| open.written.clone()).collect(),
+            groups: open
+                .first()
+                .map(|open| open.groups.clone())
+                .unwrap_or_default(),
             opened: Vec::new(),
         }
     }
@@ -93,6 +117,7 @@ impl Opening {
         // What is below overlays is never written.
         let read_only = export.read_only || export.overlay.is_some();
         let mut builder = Builder::new(read_only).with_claims(self.written.clone());
+        builder = builder.with_groups(self.groups.clone());
         let disk = Box::pin(builder.build(&export.disk)).await?;
         if disk.geometry().size == 0 {
             tracing::warn!(
@@ -117,6 +142,7 @@ impl Opening {
             image,
             arrays,
             written: self.written[known..].to_vec(),
+            groups: self.groups.clone(),
         });
         Ok(())
     }

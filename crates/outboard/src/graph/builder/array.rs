@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use block::BlockDevice;
 use nbd::client::AccessMode;
-use nodes::array::format::Level;
 use nodes::array::{self, ArrayError, ArrayOptions, Candidate, MEMBER_TIMEOUT, Reopen};
 
 use super::built_disk::BuiltDisk;
@@ -80,9 +80,10 @@ impl Builder {
             tracing::warn!("array {}: {remark}", status.name);
         }
         let about = format!("{} {}", status.level, status.name);
+        let is_only_read = opened.geometry().read_only;
         let built = made("array", about, opened, children, footprint);
         Ok(BuiltDisk {
-            read_only: place.kept || is_only_read(status.level),
+            read_only: place.kept || is_only_read,
             ..built
         })
     }
@@ -142,11 +143,6 @@ fn in_use(error: BuildError) -> BuildError {
         },
         other => other,
     }
-}
-
-/// Whether arrays of this level are never written.
-const fn is_only_read(level: Level) -> bool {
-    matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6)
 }
 
 /// Why the array is not opened, at its place.

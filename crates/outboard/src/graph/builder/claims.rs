@@ -125,6 +125,14 @@ impl Footprint {
         self
     }
 
+    /// The same, of a disk that is never written.
+    pub(super) fn kept(mut self) -> Self {
+        for piece in &mut self.0 {
+            piece.claim.writes = false;
+        }
+        self
+    }
+
     /// Adds what begins at byte `at` of the disk.
     pub(super) fn add(&mut self, at: u64, other: Self) {
         let pieces = other.0.into_iter().map(|piece| ClaimedPiece {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use nbd::client::ClientError;
 use nodes::array::ArrayError;
+use nodes::volume::VolumeError;
 use nodes::{OpenError, OverlayError};
 
 use crate::graph::ExpressionError;
@@ -93,6 +94,16 @@ pub(crate) enum BuildError {
         /// Why.
         source: ArrayError,
     },
+    /// A volume that cannot be opened.
+    #[error("{source}")]
+    Volume {
+        /// Where what is wrong stands: the name, a disk, or the call.
+        mark: SourceMark,
+        /// Why.
+        source: Box<VolumeError>,
+        /// What the user can do about it, if that does not say so.
+        next: Option<String>,
+    },
     /// A table that cannot be read, or makes no sense.
     #[error("{}: {source}", path.display())]
     Text {
@@ -136,6 +147,7 @@ impl BuildError {
             | Self::Remote { mark, .. }
             | Self::Text { mark, .. }
             | Self::Array { mark, .. }
+            | Self::Volume { mark, .. }
             | Self::Node { mark, .. } => vec![mark],
             Self::Name { source, .. } => vec![&source.mark],
             Self::Twice { first, second, .. } | Self::Unlike { first, second, .. } => {
@@ -174,6 +186,7 @@ impl BuildError {
             | Self::Remote { .. }
             | Self::Text { .. }
             | Self::Array { .. }
+            | Self::Volume { .. }
             | Self::Name { .. } => false,
         }
     }
@@ -203,6 +216,7 @@ impl BuildError {
                 Some("name files and devices in the table")
             }
             Self::Array { source, .. } => source.next(),
+            Self::Volume { next, .. } => next.as_deref(),
             Self::Node { next, .. } => *next,
             Self::Table { source, .. } => source.next(),
         }

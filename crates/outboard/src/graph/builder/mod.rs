@@ -17,6 +17,7 @@ mod member_reopen;
 mod table;
 #[cfg(test)]
 mod tests;
+mod volume;
 mod write_targets;
 
 use std::io;
@@ -32,6 +33,7 @@ pub(crate) use self::claims::FileClaim;
 use self::claims::{FileIdentity, Leaf, collision};
 pub(crate) use self::error::BuildError;
 use self::member_reopen::Links;
+pub(crate) use self::volume::OpenGroups;
 pub(crate) use self::write_targets::{WriteTarget, write_targets};
 use super::disk::{Disk, NamedDisk};
 use super::error::SourceMark;
@@ -51,6 +53,8 @@ pub(crate) struct Builder {
     leaves: Vec<Arc<Leaf>>,
     /// Every array that was opened.
     arrays: Vec<Arc<Array>>,
+    /// The volume groups of which volumes are open.
+    groups: OpenGroups,
 }
 
 /// Where a disk that is opened is written, and how it is used.
@@ -111,6 +115,7 @@ impl Builder {
             held: Vec::new(),
             leaves: Vec::new(),
             arrays: Vec::new(),
+            groups: OpenGroups::default(),
         }
     }
 
@@ -134,6 +139,11 @@ impl Builder {
     /// A builder in a process where other disks have the claims `held`.
     pub(crate) fn with_claims(self, held: Vec<FileClaim>) -> Self {
         Self { held, ..self }
+    }
+
+    /// A builder in a process where volumes of `groups` are open.
+    pub(crate) fn with_groups(self, groups: OpenGroups) -> Self {
+        Self { groups, ..self }
     }
 
     /// The bytes of files that the disks have, those from before first.
@@ -191,6 +201,7 @@ impl Builder {
                 span,
             } => self.stripe(disks, (*chunk, *trim), place, *span).await,
             Disk::Array(array) => self.array(array, place).await,
+            Disk::Volume(volume) => self.volume(volume, place).await,
             Disk::Overlay(overlay) => self.overlay(overlay, place).await,
             Disk::Dm { path, span } => self.table(path, place, *span).await,
             Disk::Delay { disk, times } => {

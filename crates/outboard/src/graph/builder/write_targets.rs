@@ -65,7 +65,8 @@ fn add(disk: &Disk, place: &BuildPlace<'_>, found: &mut Vec<WriteTarget>) -> Res
         | Disk::Fault { .. }
         | Disk::Linear { .. }
         | Disk::Stripe { .. }
-        | Disk::Array(_) => {
+        | Disk::Array(_)
+        | Disk::Volume(_) => {
             let mut children = disk.children().iter();
             children.try_for_each(|child| add(child, place, found))
         }

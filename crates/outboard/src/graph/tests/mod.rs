@@ -1,11 +1,12 @@
 //! Tests of the expression language: [`grammar`] of its form, [`meaning`] of its names, [`arrays`], [`sizes`],
-//! [`times`].
+//! [`times`], [`volumes`].
 
 mod arrays;
 mod grammar;
-mod meaning;
+mod names;
 mod sizes;
 mod times;
+mod volumes;
 
 use super::ExpressionError;
 use super::error::ExpressionProblem;

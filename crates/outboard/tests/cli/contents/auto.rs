@@ -83,15 +83,18 @@ fn several_disks_have_their_names_before_and_members_are_left_out() {
         lines.push(server.line());
     }
     let text = lines.join("\n");
-    assert!(text.contains("disk/part/1  writable"), "{text}");
+    assert!(text.contains("disk/part/1    writable"), "{text}");
     assert!(
-        text.contains("old/whole    left out  a physical volume of vg0"),
+        text.contains("old/whole      left out  a physical volume of vg0"),
         "{text}"
     );
     assert!(
-        text.contains("plain/whole  writable  ext4 \"holiday pictures\""),
+        text.contains("plain/whole    writable  ext4 \"holiday pictures\""),
         "{text}"
     );
+    // The other disk of its group is not here.
+    let missing = "lvm/vg0/media  left out  a physical volume that it needs is missing";
+    assert!(text.contains(missing), "{text}");
     let served = listed(folder.path());
     assert!(
         served.contains(&("plain/whole".to_owned(), 16 * MIB, false)),

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use testkit::requires;
 
-use super::{MIB, Server, answer, empty, folder, outboard, partitioned, told, tool, write};
+use super::{MIB, Server, answer, empty, folder, inspected, outboard, partitioned, tool, write};
 
 fn can_partition() -> bool {
     let needs = ["sgdisk", "mkfs.vfat", "mkfs.ext4", "mkswap", "blkid"];
@@ -42,7 +42,7 @@ fn each_partition_is_what_blkid_says_it_is() {
     }
     let folder = folder();
     partitioned(folder.path());
-    let told = told(folder.path(), &["disk.img"]);
+    let told = inspected(folder.path(), &["disk.img"]);
     let table = &told["content"]["table"];
     assert_eq!(table["kind"], "gpt");
     assert_eq!(table["id"], "6b1c2b0a-3c0e-4d6c-9c37-0d3f5a6d8e01");
@@ -83,7 +83,7 @@ fn a_damaged_backup_is_reported() {
     let folder = folder();
     partitioned(folder.path());
     write(folder.path(), "disk.img", 64 * MIB - 512, &[0; 512]);
-    let told = told(folder.path(), &["disk.img"]);
+    let told = inspected(folder.path(), &["disk.img"]);
     let remarks = told["content"]["remarks"].as_array().expect("a list");
     assert!(
         remarks[0].as_str().expect("a text").contains("backup"),
@@ -205,7 +205,7 @@ fn several_disks_are_inspected_together() {
     for name in ["a.img", "b.img"] {
         empty(folder.path(), name, 4 * MIB);
     }
-    let told = told(folder.path(), &["a.img", "b.img"]);
+    let told = inspected(folder.path(), &["a.img", "b.img"]);
     let disks = told["disks"].as_array().expect("a list");
     assert_eq!(
         (&disks[0]["disk"], &disks[1]["disk"]),

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use testkit::requires;
 
-use super::{MIB, answer, empty, folder, partitioned, physical_volumes, put, told, tool, write};
+use super::{
+    MIB, answer, empty, folder, inspected, partitioned, physical_volumes, put, tool, write,
+};
 
 /// A kind of disk: the tool that makes it, and what inspect must say of it.
 type KindCase = (
@@ -98,7 +100,7 @@ fn state(path: &Path) -> (Vec<u8>, u64, i64, i64) {
 fn looked_at(folder: &Path, disk: &str) -> String {
     let before = state(&folder.join(disk));
     let text = answer(folder, &["inspect", disk]);
-    let _told = told(folder, &[disk]);
+    let _told = inspected(folder, &[disk]);
     assert!(before == state(&folder.join(disk)), "{disk} was changed");
     text
 }

@@ -4,6 +4,7 @@ mod auto;
 mod disks;
 mod kinds;
 mod sets;
+mod volumes;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -56,7 +57,7 @@ pub(crate) fn write(folder: &Path, image: &str, at: u64, data: &[u8]) {
 }
 
 /// What `inspect --json` says.
-pub(crate) fn told(folder: &Path, disks: &[&str]) -> Value {
+pub(crate) fn inspected(folder: &Path, disks: &[&str]) -> Value {
     let arguments = [&["inspect", "--json"], disks].concat();
     serde_json::from_str(&answer(folder, &arguments)).expect("JSON")
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use testkit::requires;
 
-use super::{MIB, answer, empty, folder, members, physical_volumes, put, told, tool};
+use super::{MIB, answer, empty, folder, inspected, members, physical_volumes, put, tool};
 
 fn names(list: &Value, key: &str) -> Vec<String> {
     let list = list.as_array().expect("a list").iter();
@@ -15,7 +15,7 @@ fn names(list: &Value, key: &str) -> Vec<String> {
 fn a_volume_group_is_put_together_from_its_physical_volumes() {
     let folder = folder();
     physical_volumes(folder.path());
-    let told = told(folder.path(), &["pv0", "pv1", "pv2"]);
+    let told = inspected(folder.path(), &["pv0", "pv1", "pv2"]);
     let group = &told["volume_groups"][0];
     assert_eq!(group["name"], "vg0");
     assert_eq!(group["size"], 188_743_680);
@@ -48,7 +48,7 @@ fn a_copy_of_a_physical_volume_is_reported_by_its_name() {
     let folder = folder();
     physical_volumes(folder.path());
     std::fs::copy(folder.path().join("pv1"), folder.path().join("copy")).expect("a copy");
-    let told = told(folder.path(), &["pv0", "pv1", "copy", "pv2"]);
+    let told = inspected(folder.path(), &["pv0", "pv1", "copy", "pv2"]);
     let group = &told["volume_groups"][0];
     assert_eq!(
         names(&group["physical_volumes"], "disk"),
@@ -90,7 +90,7 @@ fn what_is_on_a_linear_volume_is_seen() {
 fn a_missing_physical_volume_is_named_with_what_lies_on_it() {
     let folder = folder();
     physical_volumes(folder.path());
-    let told = told(folder.path(), &["pv1", "pv0"]);
+    let told = inspected(folder.path(), &["pv1", "pv0"]);
     let group = &told["volume_groups"][0];
     let remark = group["remarks"][0].as_str().expect("a remark");
     assert!(
@@ -108,7 +108,7 @@ fn a_missing_physical_volume_is_named_with_what_lies_on_it() {
 fn a_mirror_of_which_a_member_failed_is_degraded_and_that_member_stale() {
     let folder = folder();
     members(folder.path());
-    let told = told(folder.path(), &["mirror1", "mirror0"]);
+    let told = inspected(folder.path(), &["mirror1", "mirror0"]);
     let array = &told["arrays"][0];
     assert_eq!(array["uuid"], "92822723:b305c724:82e998a3:f285cb0d");
     assert_eq!(array["name"], "photos");
@@ -140,7 +140,7 @@ fn a_mirror_of_which_a_member_failed_is_degraded_and_that_member_stale() {
 fn of_an_array_a_member_that_is_not_given_is_missing() {
     let folder = folder();
     members(folder.path());
-    let whole = told(folder.path(), &["five0", "five1", "five2"]);
+    let whole = inspected(folder.path(), &["five0", "five1", "five2"]);
     let array = &whole["arrays"][0];
     assert_eq!(
         (&array["state"], &array["size"]),
@@ -150,12 +150,12 @@ fn of_an_array_a_member_that_is_not_given_is_missing() {
         (&array["layout"], &array["chunk"]),
         (&"left-symmetric".into(), &524_288.into())
     );
-    let part = told(folder.path(), &["five0", "five2"]);
+    let part = inspected(folder.path(), &["five0", "five2"]);
     assert_eq!(part["arrays"][0]["state"], "degraded");
-    let one = told(folder.path(), &["five1"]);
+    let one = inspected(folder.path(), &["five1"]);
     assert_eq!(one["arrays"][0]["state"], "incomplete");
     assert_eq!(one["content"]["member"]["role"], "1");
-    let old = told(folder.path(), &["old0", "old1"]);
+    let old = inspected(folder.path(), &["old0", "old1"]);
     let array = &old["arrays"][0];
     assert_eq!(array["uuid"], "5e9d1889:80690b78:3d186b3c:53958f34");
     assert_eq!(
@@ -206,7 +206,7 @@ fn arrays_with_members_that_record_each_other_as_failed_are_reported() {
     let folded = u32::try_from((sum & 0xffff_ffff) + (sum >> 32)).expect("no carry is left");
     superblock[216..220].copy_from_slice(&folded.to_le_bytes());
     std::fs::write(folder.path().join("mirror1"), bytes).expect("written");
-    let told = told(folder.path(), &["mirror0", "mirror1"]);
+    let told = inspected(folder.path(), &["mirror0", "mirror1"]);
     let remarks = told["arrays"][0]["remarks"].to_string();
     assert!(
         remarks.contains("used in two ways, and they differ: mirror0 without the rest (21 events"),

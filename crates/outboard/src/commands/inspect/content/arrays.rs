@@ -45,6 +45,9 @@ pub(crate) struct Array {
     /// Chunk of its bitmap, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bitmap: Option<BitmapOf>,
+    /// Whether members keep partial parity logs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) ppl: bool,
     /// Members that were found.
     pub(crate) members: Vec<FoundMember>,
     /// Parts that no good member here holds.
@@ -231,7 +234,7 @@ async fn open_set(key: String, set: &[&Member]) -> OpenedArray {
         .as_ref()
         .map_or_else(|_| Vec::new(), |array| array.remarks().to_vec());
     let place = opened
-        .map(|array: Arc<array::Array>| NamedNode::over(called, key.clone(), array, &places))
+        .map(|array: Arc<array::Array>| NamedNode::over(called, &key, array, &places))
         .map_err(failed);
     OpenedArray {
         key,
@@ -285,6 +288,7 @@ fn array(set: &[&Member], opened: &[OpenedArray]) -> Array {
         resync_pending: opened.is_some_and(|opened| opened.resync_pending),
         events: fresh.events,
         bitmap: set[picture.freshest].bitmap.clone(),
+        ppl: fresh.keeps_ppl(),
         members: members
             .map(|(member, stands)| seen(member, *stands))
             .collect(),

@@ -1,15 +1,17 @@
-//! [`Group`]: what several physical volumes say together. Pure, but for the places it names.
+//! [`Group`]: what several physical volumes say together. [`nodes::volume::group`] assembles them, which volumes that are
+//! opened are of, too; `open_volumes` opens these to look into them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use nodes::volume::format::{LogicalVolume, VolumeGroup};
+use nodes::volume::format::VolumeGroup;
+use nodes::volume::group::{AssembledGroup, GroupRemark, VolumeAccess};
 use serde::Serialize;
 
 use super::DiskContent;
-use super::scan::{NamedNode, Physical};
+use super::open_volumes::{self, key, shown_disk};
+use super::scan::{ContentSource, Physical};
+use crate::snapshots::report::SnapshotReport;
 
-/// Volumes of one group that are looked into.
-const VOLUMES_MAX: usize = 256;
 /// Volumes within volumes: a thin one in a pool on a mirror of parts is the deepest.
 const NESTING_MAX: usize = 8;
 
@@ -37,6 +39,16 @@ pub(crate) struct Group {
     /// What is not as it should be.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) remarks: Vec<String>,
+    /// Why its volumes may not be read, and why they may not be written.
+    #[serde(skip)]
+    refusals: [Option<String>; 2],
+}
+
+impl Group {
+    /// Why its volumes may not be read, or not be written.
+    pub(crate) fn refusal(&self, writable: bool) -> Option<String> {
+        self.refusals[usize::from(writable)].clone()
+    }
 }
 
 /// A physical volume of a group.
@@ -47,6 +59,12 @@ pub(crate) struct GroupMember {
     /// On which disk it was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<String>,
+    /// Where that is among the disks that were named.
+    #[serde(skip)]
+    pub(crate) source: Option<ContentSource>,
+    /// Whether volumes on it can be opened: it is here, and no copy of it is.
+    #[serde(skip)]
+    pub(crate) is_usable: bool,
     /// Where it was once.
     pub(crate) device: String,
     /// Bytes for volumes.
@@ -68,6 +86,9 @@ pub(crate) struct Volume {
     /// Of what it is a snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<String>,
+    /// Of a snapshot: its store and how full it is, if it can be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) store: Option<SnapshotReport>,
     /// The pool that it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pool: Option<String>,
@@ -78,105 +99,85 @@ pub(crate) struct Volume {
     /// What it holds, where that can be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) content: Option<DiskContent>,
+    /// Why it cannot be opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) problem: Option<String>,
 }
 
-/// The newest metadata of each group.
-fn newest(physical: &[Physical]) -> Vec<&VolumeGroup> {
-    let mut groups: Vec<&VolumeGroup> = Vec::new();
-    for group in physical.iter().filter_map(|p| p.volume.group.as_ref()) {
-        match groups.iter_mut().find(|known| known.id == group.id) {
-            Some(known) if known.sequence < group.sequence => *known = group,
-            Some(_) => {}
-            None => groups.push(group),
-        }
-    }
-    groups
-}
+/// What was seen in volumes, by their keys: content, or why they cannot be opened.
+pub(super) type SeenVolumes = HashMap<String, Result<DiskContent, String>>;
 
-/// The unique key of a volume.
-fn key(group: &VolumeGroup, volume: &LogicalVolume) -> String {
-    format!("{}/{}", group.id, volume.name)
-}
-
-fn found<'a>(physical: &'a [Physical], id: &str) -> Option<&'a Physical> {
-    physical.iter().find(|p| p.volume.header.id == id)
-}
-
-/// The volumes whose content can be read: those that map linearly to physical volumes.
-pub(super) fn places(physical: &[Physical]) -> Vec<NamedNode> {
-    let of_group = |group: &VolumeGroup| {
-        let visible = group.volumes.iter().filter(|volume| shown(group, volume));
-        let places = visible.take(VOLUMES_MAX).filter_map(|volume| {
-            let pieces = group.pieces(volume)?;
-            let parts = pieces.iter().map(|piece| {
-                let disk = found(physical, &piece.member)?;
-                Some((&disk.place, piece.range))
-            });
-            let parts: Option<Vec<_>> = parts.collect();
-            let name = format!("{}/{}", group.name, volume.name);
-            NamedNode::made_of(name, key(group, volume), &parts?)
-        });
-        places.collect::<Vec<_>>()
-    };
-    let groups = newest(physical).into_iter();
-    groups.flat_map(of_group).collect()
-}
-
-/// The segment that makes `volume` the store of a snapshot, if it is one.
-fn snapshot_of<'a>(group: &'a VolumeGroup, volume: &LogicalVolume) -> Option<&'a str> {
-    let snapshot = group.snapshot_with_store(&volume.name)?;
-    Some(snapshot.origin)
-}
-
-/// Whether a volume is one to look into: to be used, and with bytes of its own.
-fn shown(group: &VolumeGroup, volume: &LogicalVolume) -> bool {
-    volume.is_visible() && volume.kind() != "snapshot" && snapshot_of(group, volume).is_none()
-}
-
-/// Puts groups together; `inner` is what was seen in their volumes.
-pub(super) fn assemble(physical: &[Physical], inner: &[(String, DiskContent)]) -> Vec<Group> {
-    let groups = newest(physical).into_iter();
-    groups
-        .map(|group| describe(group, physical, inner))
-        .collect()
-}
-
-fn describe(group: &VolumeGroup, physical: &[Physical], inner: &[(String, DiskContent)]) -> Group {
-    let parts = group.members.iter().map(|member| GroupMember {
-        uuid: member.id.clone(),
-        disk: found(physical, &member.id).map(|p| p.place.name.clone()),
-        device: member.device.clone(),
-        size: group.bytes(member.extents),
+/// Puts groups together; `seen` is what was seen in their volumes.
+pub(super) fn assemble(
+    physical: &[Physical],
+    seen: &SeenVolumes,
+    stores: &HashMap<String, SnapshotReport>,
+) -> Vec<Group> {
+    let groups = open_volumes::assemble(physical);
+    let groups = groups.iter().map(|group| Group {
+        volumes: volumes(group, seen, stores),
+        ..describe(group, physical)
     });
+    groups.collect()
+}
+
+/// The volumes of a group.
+fn volumes(
+    assembled: &AssembledGroup,
+    seen: &SeenVolumes,
+    stores: &HashMap<String, SnapshotReport>,
+) -> Vec<Volume> {
+    let group = &assembled.group;
     let gone: HashSet<&str> = {
-        let gone = group.members.iter();
-        let gone = gone.filter(|m| found(physical, &m.id).is_none());
-        gone.map(|member| member.name.as_str()).collect()
+        let members = group.members.iter().zip(&assembled.places);
+        let gone = members.filter(|(_, place)| shown_disk(place).is_none());
+        gone.map(|(member, _)| member.name.as_str()).collect()
     };
     let partial = partial(group, &gone);
     let volumes = group.volumes.iter().filter(|v| v.kind() != "snapshot");
-    let volumes: Vec<Volume> = volumes
-        .map(|volume| {
-            let origin = snapshot_of(group, volume);
-            let first = volume.segments.first();
-            let key = key(group, volume);
-            let content = inner.iter().find(|(found, _)| *found == key);
-            Volume {
-                name: volume.name.clone(),
-                uuid: volume.id.clone(),
-                size: group.bytes(volume.extents()),
-                kind: match origin {
-                    Some(_) => "snapshot".to_owned(),
-                    None => volume.kind().to_owned(),
-                },
-                origin: origin.or_else(|| first?.origin()).map(str::to_owned),
-                pool: first.and_then(|first| first.pool()).map(str::to_owned),
-                visible: volume.is_visible() || origin.is_some(),
-                partial: partial.contains(volume.name.as_str()),
-                content: content.map(|(_, content)| content.clone()),
-            }
-        })
-        .collect();
+    let volumes = volumes.map(|volume| {
+        let snapshot = group.snapshot_with_store(&volume.name);
+        let origin = snapshot.map(|snapshot| snapshot.origin);
+        let first = volume.segments.first();
+        let key = key(assembled, &volume.name);
+        let seen = seen.get(&key);
+        // A snapshot is as large as its origin; the volume of its name is the store.
+        let disk = origin.and_then(|origin| group.volume(origin));
+        Volume {
+            name: volume.name.clone(),
+            uuid: volume.id.clone(),
+            size: group.bytes(disk.unwrap_or(volume).extents()),
+            kind: match origin {
+                Some(_) => "snapshot".to_owned(),
+                None => volume.kind().to_owned(),
+            },
+            origin: origin.or_else(|| first?.origin()).map(str::to_owned),
+            store: stores.get(&key).cloned(),
+            pool: first.and_then(|first| first.pool()).map(str::to_owned),
+            visible: volume.is_visible() || origin.is_some(),
+            partial: partial.contains(volume.name.as_str()),
+            content: seen.and_then(|seen| seen.as_ref().ok()).cloned(),
+            problem: seen.and_then(|seen| seen.as_ref().err()).cloned(),
+        }
+    });
+    volumes.collect()
+}
+
+/// A group without its volumes.
+fn describe(assembled: &AssembledGroup, physical: &[Physical]) -> Group {
+    let group = &assembled.group;
+    let members = group.members.iter().zip(&assembled.places).enumerate();
+    let parts = members.map(|(index, (member, place))| {
+        let disk = shown_disk(place).map(|disk| &physical[disk].place);
+        GroupMember {
+            uuid: member.id.clone(),
+            disk: disk.map(|disk| disk.name.clone()),
+            source: disk.and_then(|disk| disk.source.clone()),
+            is_usable: assembled.disk_of(index).is_some(),
+            device: member.device.clone(),
+            size: group.bytes(member.extents),
+        }
+    });
     Group {
         name: group.name.clone(),
         uuid: group.id.clone(),
@@ -186,9 +187,31 @@ fn describe(group: &VolumeGroup, physical: &[Physical], inner: &[(String, DiskCo
         extent: group.extent,
         status: group.status.clone(),
         physical_volumes: parts.collect(),
-        volumes,
-        remarks: remarks(group, physical),
+        volumes: Vec::new(),
+        remarks: remarks(assembled),
+        refusals: [true, false].map(|read_only| {
+            let access = VolumeAccess {
+                read_only,
+                ..VolumeAccess::default()
+            };
+            let refused = assembled.check_access(&access).err();
+            refused.map(|error| error.to_string())
+        }),
     }
+}
+
+/// The remarks about the group; those about a disk are with the disk.
+fn remarks(assembled: &AssembledGroup) -> Vec<String> {
+    let remarks = assembled.remarks.iter();
+    let remarks = remarks.filter(|remark| !matches!(remark, GroupRemark::Damaged { .. }));
+    let mut remarks: Vec<String> = remarks.map(ToString::to_string).collect();
+    if let Some((first, second)) = assembled.conflict {
+        let (first, second) = (&assembled.names[first], &assembled.names[second]);
+        remarks.push(format!(
+            "{first} and {second} were changed without each other: each describes the group in its own way"
+        ));
+    }
+    remarks
 }
 
 /// Volumes of which a part is on one of `gone`, or on such a volume.
@@ -207,61 +230,4 @@ fn partial<'a>(group: &'a VolumeGroup, gone: &HashSet<&'a str>) -> HashSet<&'a s
         }
     }
     bad
-}
-
-fn remarks(group: &VolumeGroup, physical: &[Physical]) -> Vec<String> {
-    let mut remarks = Vec::new();
-    for member in &group.members {
-        match found(physical, &member.id) {
-            None => {
-                let (id, device) = (&member.id, &member.device);
-                remarks.push(format!(
-                    "physical volume {id} is not among these disks; it was {device}"
-                ));
-            }
-            Some(_) if member.missing => {
-                let id = &member.id;
-                remarks.push(format!("LVM has marked physical volume {id} as missing"));
-            }
-            Some(_) => {}
-        }
-    }
-    for seen in physical {
-        let place = &seen.place.name;
-        let id = &seen.volume.header.id;
-        let used = found(physical, id).filter(|used| !std::ptr::eq(*used, seen));
-        let is_ours = seen
-            .volume
-            .group
-            .as_ref()
-            .is_none_or(|own| own.id == group.id);
-        let is_listed = group.members.iter().any(|member| member.id == *id);
-        if let Some(used) = used.filter(|_| is_ours && is_listed) {
-            remarks.push(format!(
-                "{place} says that it is physical volume {id}, as {} does: one is a copy, or another way to the other; \
-                 {place} is not used",
-                used.place.name
-            ));
-            continue;
-        }
-        let is_member = group.members.iter().any(|m| m.id == seen.volume.header.id);
-        let Some(own) = seen.volume.group.as_ref().filter(|own| own.id == group.id) else {
-            continue;
-        };
-        if own.sequence < group.sequence {
-            remarks.push(format!(
-                "{place} has outdated metadata: {} changes, the group {}",
-                own.sequence, group.sequence
-            ));
-        }
-        if !is_member {
-            remarks.push(format!("{place} was a part of it, and is none any more"));
-        }
-    }
-    for flag in ["EXPORTED", "CLUSTERED", "SHARED"] {
-        if group.status.iter().any(|status| status == flag) {
-            remarks.push(format!("it is marked as {}", flag.to_lowercase()));
-        }
-    }
-    remarks
 }

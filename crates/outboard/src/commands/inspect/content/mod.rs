@@ -3,6 +3,7 @@
 
 pub(crate) mod arrays;
 pub(crate) mod groups;
+mod open_volumes;
 mod partitions;
 pub(crate) mod scan;
 

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use block::{Node, Range};
 use nodes::array::{self, format::Superblock};
 use nodes::partition;
-use nodes::volume::{self, PhysicalVolume};
-use nodes::{Linear, Segment, read_within};
+use nodes::read_within;
+use nodes::volume::{self, PhysicalVolume, VolumeError};
 
 use super::arrays::{self, Array, OpenedArray};
-use super::groups::{self, Group};
+use super::groups::{self, Group, SeenVolumes};
+use super::open_volumes;
 use super::partitions::TableReport;
 use super::{BitmapOf, DiskContent, MemberOf, VolumeOf, array_uuid};
 use crate::commands::inspect::signature::{HEAD_LEN, Probe, image_of};
@@ -32,17 +33,15 @@ const ROUNDS_MAX: usize = 4;
 pub(crate) struct NamedNode {
     /// `a.img part/2`
     pub(crate) name: String,
-    /// Its unique key.
-    key: String,
     /// The disk.
     pub(crate) disk: Node,
-    /// Where it is among the disks that were named and the arrays on them; `None`: within a volume.
+    /// Where it is among the disks that were named, and the arrays and volumes on them.
     pub(super) source: Option<ContentSource>,
     /// How many disks it lies in.
     depth: u32,
 }
 
-/// A disk that was named or an array, or a partition of it.
+/// A disk that was named, an array or a volume, or a partition of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContentSource {
     /// What the partitions are on.
@@ -58,6 +57,13 @@ pub(crate) enum SourceBase {
     Disk(usize),
     /// The array of this UUID.
     Array(String),
+    /// A volume.
+    Volume {
+        /// The id of its group.
+        group: String,
+        /// Its name.
+        name: String,
+    },
 }
 
 /// A member of an array.
@@ -111,7 +117,6 @@ impl ContentScanner {
         self.disks += 1;
         let place = NamedNode {
             name: name.to_owned(),
-            key: String::new(),
             disk: disk.clone(),
             source: Some(source),
             depth: 0,
@@ -121,13 +126,14 @@ impl ContentScanner {
 
     /// Puts the arrays and volume groups together that were seen, and looks into them, too.
     pub(crate) async fn together(&mut self) -> (Vec<Array>, Vec<Group>) {
-        let mut inner: Vec<(String, DiskContent)> = Vec::new();
+        let mut seen = SeenVolumes::new();
         let mut opened: Vec<OpenedArray> = Vec::new();
         for _ in 0..ROUNDS_MAX {
             let mut news = Box::pin(arrays::open(&self.members, &opened)).await;
-            let mut places = groups::places(&self.physical);
-            places.retain(|place| !inner.iter().any(|(key, _)| *key == place.key));
-            if places.is_empty() && news.is_empty() {
+            let known = |key: &str| matches!(seen.get(key), Some(Ok(_)));
+            let volumes = Box::pin(open_volumes::open(&self.physical, known)).await;
+            if volumes.iter().all(|volume| volume.place.is_err()) && news.is_empty() {
+                seen.extend(volumes.into_iter().filter_map(problem_of));
                 break;
             }
             for array in &mut news {
@@ -136,13 +142,19 @@ impl ContentScanner {
                 }
             }
             opened.append(&mut news);
-            for place in places {
-                let content = self.look_into(&place).await;
-                inner.push((place.key, content));
+            for volume in volumes {
+                match &volume.place {
+                    Ok(place) => {
+                        let content = self.look_into(place).await;
+                        seen.insert(volume.key, Ok(content));
+                    }
+                    Err(_) => seen.extend(problem_of(volume)),
+                }
             }
         }
         let arrays = arrays::assemble(&self.members, &opened);
-        (arrays, groups::assemble(&self.physical, &inner))
+        let stores = Box::pin(open_volumes::read_stores(&self.physical)).await;
+        (arrays, groups::assemble(&self.physical, &seen, &stores))
     }
 
     /// Looks into one place and those within it.
@@ -209,7 +221,6 @@ impl ContentScanner {
                 Ok(opened) => {
                     let inner = NamedNode {
                         name: format!("{} {}", place.name, partition.name()),
-                        key: String::new(),
                         source: place.source.as_ref().map(|source| source.within(number)),
                         disk: Arc::new(opened),
                         depth: place.depth + 1,
@@ -311,40 +322,33 @@ impl ContentScanner {
 }
 
 impl NamedNode {
-    /// A part of disks, if it can be made of them.
-    pub(super) fn made_of(name: String, key: String, parts: &[(&Self, Range)]) -> Option<Self> {
-        let depth = parts.iter().map(|(place, _)| place.depth).max()? + 1;
-        let fits = |(place, range): &(&Self, Range)| {
-            let end = range.offset.checked_add(range.len);
-            end.is_some_and(|end| end <= place.disk.geometry().size)
-        };
-        if !parts.iter().all(fits) {
-            return None;
-        }
-        let segments = parts.iter().map(|(place, range)| Segment {
-            disk: place.disk.clone(),
-            range: *range,
-        });
-        let disk = Linear::new(segments.collect()).ok()?;
-        Some(Self {
-            name,
-            key,
-            disk: Arc::new(disk),
-            source: None,
-            depth,
-        })
+    /// The array of the UUID `key`, over its members.
+    pub(super) fn over(name: String, key: &str, disk: Node, below: &[&Self]) -> Self {
+        Self::composed(name, SourceBase::Array(key.to_owned()), disk, below)
     }
 
-    /// The array of the UUID `key`, over its members.
-    pub(super) fn over(name: String, key: String, disk: Node, below: &[&Self]) -> Self {
+    /// The volume of that name in the group of that id, over the disks of the group.
+    pub(super) fn volume(
+        name: String,
+        (group, volume): (&str, &str),
+        disk: Node,
+        below: &[&Self],
+    ) -> Self {
+        let base = SourceBase::Volume {
+            group: group.to_owned(),
+            name: volume.to_owned(),
+        };
+        Self::composed(name, base, disk, below)
+    }
+
+    fn composed(name: String, base: SourceBase, disk: Node, below: &[&Self]) -> Self {
         let depth = below.iter().map(|place| place.depth).max();
         let source = ContentSource {
-            base: SourceBase::Array(key.clone()),
+            base,
             partitions: Vec::new(),
         };
         Self {
             name,
-            key,
             disk,
             source: Some(source),
             depth: depth.unwrap_or(0) + 1,
@@ -362,6 +366,17 @@ impl ContentSource {
             partitions,
         }
     }
+}
+
+/// The key of a volume that cannot be opened, and why. Of a disk that is missing its group has a remark.
+fn problem_of(volume: open_volumes::OpenedVolume) -> Option<(String, Result<DiskContent, String>)> {
+    let error = volume.place.err()?;
+    let why = match (&error, error.next()) {
+        (VolumeError::Missing { .. }, _) => return None,
+        (_, Some(next)) => format!("it cannot be opened: {error}; {next}"),
+        (_, None) => format!("it cannot be opened: {error}"),
+    };
+    Some((volume.key, Err(why)))
 }
 
 /// A boot sector of FAT has the same signature as a partition table: libblkid distinguishes them.

@@ -7,14 +7,13 @@
 use std::collections::BTreeMap;
 
 use super::choose::{Choice, chosen_of};
-use crate::commands::inspect::{Array, ContentSource, SourceBase};
-use crate::graph::{ExpressionError, NamedDisk, as_argument, resolve};
+use super::sources::Sources;
+use crate::commands::inspect::Array;
+use crate::graph::resolve;
 
-/// Arrays within arrays.
-const DEPTH_MAX: usize = 8;
-
-/// Chooses what of the arrays on `disks` is served.
-pub(super) fn choose(disks: &[NamedDisk], arrays: &[Array], writable: bool) -> Choice {
+/// Chooses what of the arrays on the disks is served.
+pub(super) fn choose(sources: Sources<'_>) -> Choice {
+    let arrays = sources.arrays;
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for array in arrays {
         *names.entry(&array.name).or_default() += 1;
@@ -26,20 +25,14 @@ pub(super) fn choose(disks: &[NamedDisk], arrays: &[Array], writable: bool) -> C
             let (first, _) = array.uuid.split_once(':').unwrap_or_default();
             name = format!("{name}-{first}");
         }
-        let mut found = of_array(disks, arrays, array, &name, writable);
+        let mut found = of_array(sources, array, &name);
         choice.chosen.append(&mut found.chosen);
         choice.left_out.append(&mut found.left_out);
     }
     choice
 }
 
-fn of_array(
-    disks: &[NamedDisk],
-    arrays: &[Array],
-    array: &Array,
-    name: &str,
-    writable: bool,
-) -> Choice {
+fn of_array(sources: Sources<'_>, array: &Array, name: &str) -> Choice {
     let mut left_out = Choice::default();
     let Some(content) = &array.content else {
         let why = array.remarks.last().cloned();
@@ -47,15 +40,10 @@ fn of_array(
         left_out.leave_out(name.to_owned(), why);
         return left_out;
     };
-    let sources = Sources {
-        disks,
-        arrays,
-        run: !writable,
-    };
     let named = match sources.array(array, 0) {
         Ok(Some(text)) => resolve(&text),
         Ok(None) => {
-            left_out.leave_out(name.to_owned(), "its members lie in volumes");
+            left_out.leave_out(name.to_owned(), "disks are nested too deep");
             return left_out;
         }
         Err(error) => Err(error),
@@ -70,53 +58,4 @@ fn of_array(
     let prefix = format!("{name}/");
     let kind = format!("{} array", array.level);
     chosen_of(&named, (name, &prefix), content, Some(&kind))
-}
-
-/// What expressions are made of.
-struct Sources<'a> {
-    disks: &'a [NamedDisk],
-    arrays: &'a [Array],
-    /// Start with members missing.
-    run: bool,
-}
-
-impl Sources<'_> {
-    /// The array, as it would be written; `None`: it cannot be. `depth`: arrays around it.
-    fn array(&self, array: &Array, depth: usize) -> Result<Option<String>, ExpressionError> {
-        let mut arguments = Vec::with_capacity(array.members.len() + 1);
-        for member in &array.members {
-            let member = member.source.as_ref();
-            let Some(source) = member.filter(|_| depth < DEPTH_MAX) else {
-                return Ok(None);
-            };
-            let Some(argument) = self.argument(source, depth)? else {
-                return Ok(None);
-            };
-            arguments.push(argument);
-        }
-        if self.run {
-            arguments.push("run=true".to_owned());
-        }
-        Ok(Some(format!("array({})", arguments.join(", "))))
-    }
-
-    /// A member, as an argument of its array.
-    fn argument(
-        &self,
-        source: &ContentSource,
-        depth: usize,
-    ) -> Result<Option<String>, ExpressionError> {
-        let whole = match &source.base {
-            SourceBase::Disk(disk) => Some(as_argument(&self.disks[*disk].text)?),
-            SourceBase::Array(uuid) => {
-                let mut arrays = self.arrays.iter();
-                match arrays.find(|array| array.uuid == *uuid) {
-                    Some(array) => self.array(array, depth + 1)?,
-                    None => None,
-                }
-            }
-        };
-        let partition = |disk: String, number: &u32| format!("partition({disk}, {number})");
-        Ok(whole.map(|whole| source.partitions.iter().fold(whole, partition)))
-    }
 }

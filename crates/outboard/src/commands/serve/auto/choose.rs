@@ -111,6 +111,13 @@ pub(super) fn chosen_of(
 }
 
 impl Choice {
+    /// Nothing but `what`, which is not served.
+    pub(super) fn without(what: String, why: impl Into<String>) -> Self {
+        let mut choice = Self::default();
+        choice.leave_out(what, why);
+        choice
+    }
+
     pub(super) fn leave_out(&mut self, what: String, why: impl Into<String>) {
         let why = why.into();
         self.left_out.push(LeftOut { what, why });

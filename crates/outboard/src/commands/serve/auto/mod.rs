@@ -6,6 +6,7 @@
 //! NAME/part/2        the same of several disks, NAME being what is before `=`, or the file's name
 //! md/photos          the array of that name, of members on any of the disks
 //! md/photos/part/2   partition 2 of it
+//! lvm/vg0/media      the volume media of the group vg0
 //! ```
 //!
 //! # Invariants
@@ -17,8 +18,10 @@
 
 mod arrays;
 mod choose;
+mod sources;
 #[cfg(test)]
 mod tests;
+mod volumes;
 
 use serde::Serialize;
 
@@ -29,6 +32,7 @@ use crate::failure::Failure;
 use crate::graph::{NamedDisk, resolve};
 use crate::output::{Format, columns};
 use choose::{ChosenDisk, LeftOut, choose, prefixes};
+use sources::Sources;
 
 /// What is exported, and what is not.
 #[derive(Debug, Serialize)]
@@ -56,16 +60,23 @@ pub(super) fn plan(
         .map(|text| resolve(text))
         .collect::<Result<_, _>>()?;
     let prefixes = prefixes(&disks)?;
-    let (contents, arrays) = on_the_engine(async || Box::pin(contents(&disks)).await)?;
+    let (contents, arrays, groups) = on_the_engine(async || Box::pin(contents(&disks)).await)?;
     let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
     for ((disk, prefix), content) in disks.iter().zip(&prefixes).zip(&contents) {
         let mut found = choose(disk, prefix, content);
         chosen.append(&mut found.chosen);
         left_out.append(&mut found.left_out);
     }
-    let mut found = arrays::choose(&disks, &arrays, writable);
-    chosen.append(&mut found.chosen);
-    left_out.append(&mut found.left_out);
+    let sources = Sources {
+        disks: &disks,
+        arrays: &arrays,
+        groups: &groups,
+        run: !writable,
+    };
+    for mut found in [arrays::choose(sources), volumes::choose(sources, writable)] {
+        chosen.append(&mut found.chosen);
+        left_out.append(&mut found.left_out);
+    }
     if chosen.is_empty() {
         let why = left_out
             .iter()

@@ -3,7 +3,7 @@
 mod arrays;
 mod claims;
 mod member_reopen;
-mod opening;
+mod open;
 mod tables;
 
 use std::os::unix::fs::FileExt;

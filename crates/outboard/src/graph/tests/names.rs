@@ -8,7 +8,6 @@ use nodes::{FaultEffect, FaultRule};
 
 use super::{problem_of, refused_there};
 use crate::graph::disk::{Disk, Overlay};
-use crate::graph::error::ExpressionProblem;
 use crate::graph::{ByteSize, resolve};
 
 fn disk(text: &str) -> Disk {
@@ -247,14 +246,6 @@ fn a_fault_has_one_rule_and_two_habits() {
 }
 
 #[test]
-fn what_a_later_version_brings_is_named_at_its_place() {
-    let (problem, place) = problem_of("x=volume(a, b)");
-    let name = "volume".to_owned();
-    assert_eq!(problem, ExpressionProblem::NotBuilt { name });
-    assert_eq!(place, "volume");
-}
-
-#[test]
 fn an_unknown_name_is_answered_with_what_exists() {
     let (problem, place) = problem_of("memroy(1G)");
     assert_eq!(place, "memroy");
@@ -262,7 +253,7 @@ fn an_unknown_name_is_answered_with_what_exists() {
     assert!(text.contains("did you mean memory?"), "{text}");
     assert!(
         text.contains(
-            "there are PATH, file, memory, null, remote, blocks, partition, linear, stripe, array, dm, overlay, delay, fault, throttle, zero, error and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://, nbd+vsock://, nbds+vsock://)"
+            "there are PATH, file, memory, null, remote, blocks, partition, linear, stripe, array, volume, dm, overlay, delay, fault, throttle, zero, error and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://, nbd+vsock://, nbds+vsock://)"
         ),
         "{text}"
     );
