@@ -9,6 +9,8 @@ use crate::control::{self, ServerStatus};
 use crate::failure::Failure;
 use crate::graph::ByteSize;
 use crate::output::{Format, columns};
+use crate::snapshots::report::SnapshotReport;
+use crate::volume_moves::report::MoveReport;
 
 /// All of it.
 #[derive(Debug, Serialize)]
@@ -88,6 +90,8 @@ fn server(server: &ServerStatus) -> String {
         .iter()
         .map(|array| format!("array {}", show::line(array)));
     parts.extend(arrays);
+    parts.extend(server.snapshots.iter().map(SnapshotReport::line));
+    parts.extend(server.moves.iter().map(MoveReport::line));
     let clients: Vec<_> = exports.iter().flat_map(client_rows).collect();
     if !clients.is_empty() {
         let head = CLIENT_HEAD.map(str::to_owned);

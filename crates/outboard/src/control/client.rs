@@ -45,12 +45,17 @@ pub(crate) enum ControlError {
 /// Sends a request to the server at `path` and waits for the answer.
 pub(crate) fn request(path: &Path, request: ControlRequest) -> Result<ControlAnswer, ControlError> {
     let limit = match request {
-        ControlRequest::Status | ControlRequest::Arrays => STATUS_TIMEOUT,
+        ControlRequest::Status
+        | ControlRequest::Arrays
+        | ControlRequest::VolumeGroups
+        | ControlRequest::Moves => STATUS_TIMEOUT,
         ControlRequest::Reload
         | ControlRequest::Resize { .. }
         | ControlRequest::Disconnect { .. }
         | ControlRequest::DropOverlay(_)
-        | ControlRequest::Array(_) => CHANGE_TIMEOUT,
+        | ControlRequest::Array(_)
+        | ControlRequest::Snapshot(_)
+        | ControlRequest::MoveExtents(_) => CHANGE_TIMEOUT,
     };
     let line = exchange(path, request, limit).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {

@@ -14,8 +14,10 @@
 
 pub(crate) mod arrays;
 pub(crate) mod client;
+mod moves;
 pub(crate) mod place;
 pub(crate) mod server;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +28,11 @@ use nbd::server::ServerFigures;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::arrays::{ArrayRequest, ArrayStep};
+pub(crate) use self::moves::{MoveChanged, MoveExtents, MoveStep};
+pub(crate) use self::snapshots::{ServedGroup, SnapshotChanged, SnapshotRequest};
 use crate::arrays::report::ArrayReport;
+use crate::snapshots::report::SnapshotReport;
+use crate::volume_moves::report::MoveReport;
 
 /// The version of the questions and answers.
 pub(crate) const VERSION: u32 = 1;
@@ -68,6 +74,14 @@ pub(crate) enum ControlRequest {
     Arrays,
     /// Change an array.
     Array(ArrayRequest),
+    /// Report the volume groups of which volumes are open for writing.
+    VolumeGroups,
+    /// Change a snapshot.
+    Snapshot(SnapshotRequest),
+    /// Report the moves of extents.
+    Moves,
+    /// Move extents.
+    MoveExtents(MoveExtents),
 }
 
 /// Which overlays are to be removed.
@@ -125,6 +139,14 @@ pub(crate) enum ControlAnswer {
     Arrays(Vec<ArrayReport>),
     /// How the array is that was changed.
     Array(Box<ArrayReport>),
+    /// The volume groups.
+    VolumeGroups(Vec<ServedGroup>),
+    /// A snapshot was changed.
+    Snapshot(Box<SnapshotChanged>),
+    /// The last move of each group.
+    Moves(Vec<MoveReport>),
+    /// A move was begun or ended.
+    MoveExtents(Box<MoveChanged>),
 }
 
 /// An overlay that was removed.
@@ -169,6 +191,12 @@ pub(crate) struct ServerStatus {
     /// Its arrays.
     #[serde(default)]
     pub(crate) arrays: Vec<ArrayReport>,
+    /// The snapshots of the volumes that it serves.
+    #[serde(default)]
+    pub(crate) snapshots: Vec<SnapshotReport>,
+    /// The last move of extents of each volume group.
+    #[serde(default)]
+    pub(crate) moves: Vec<MoveReport>,
 }
 
 /// What a reload did, by names of exports.

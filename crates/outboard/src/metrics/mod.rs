@@ -8,9 +8,11 @@
 //! * Connections at once are bounded ([`CONNECTIONS_MAX`]), and so is the time of their heads.
 
 mod arrays;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod text;
+mod volume_moves;
 
 use std::convert::Infallible;
 use std::io;
@@ -29,6 +31,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::arrays::Arrays;
 use crate::failure::Failure;
+use crate::snapshots::Snapshots;
 
 /// Connections at once; more must wait.
 const CONNECTIONS_MAX: usize = 16;
@@ -53,11 +56,18 @@ pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     bound.map_err(|e| Failure::because(format!("cannot serve metrics on {address}"), &e))
 }
 
-/// Answers on `listener` what `control` and `arrays` say.
+/// What has figures besides the exports.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MetricSources {
+    pub(crate) arrays: Arc<Arrays>,
+    pub(crate) snapshots: Arc<Snapshots>,
+}
+
+/// Answers on `listener` what `control` and `sources` say.
 pub(crate) fn start(
     listener: TcpListener,
     control: Control,
-    arrays: Arc<Arrays>,
+    sources: MetricSources,
 ) -> Result<Metrics, Failure> {
     let failed = |e: io::Error| Failure::because("cannot serve metrics", &e);
     let (stop, stopped) = oneshot::channel();
@@ -70,7 +80,7 @@ pub(crate) fn start(
         runtime.block_on(async {
             tokio::select! {
                 _ = stopped => {}
-                served = serve(listener, control, arrays) => {
+                served = serve(listener, control, sources) => {
                     if let Err(e) = served {
                         tracing::error!("metrics: {e}");
                     }
@@ -96,7 +106,7 @@ impl Drop for Metrics {
     }
 }
 
-async fn serve(listener: TcpListener, control: Control, arrays: Arc<Arrays>) -> io::Result<()> {
+async fn serve(listener: TcpListener, control: Control, sources: MetricSources) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -109,10 +119,10 @@ async fn serve(listener: TcpListener, control: Control, arrays: Arc<Arrays>) -> 
                 continue;
             }
         };
-        let (control, arrays) = (control.clone(), arrays.clone());
+        let (control, sources) = (control.clone(), sources.clone());
         drop(engine::spawn(async move {
             let answer =
-                service_fn(|request| std::future::ready(answer(&request, &control, &arrays)));
+                service_fn(|request| std::future::ready(answer(&request, &control, &sources)));
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new())
                 .header_read_timeout(HEAD_TIMEOUT)
@@ -129,7 +139,7 @@ async fn serve(listener: TcpListener, control: Control, arrays: Arc<Arrays>) -> 
 fn answer(
     request: &Request<Incoming>,
     control: &Control,
-    arrays: &Arrays,
+    sources: &MetricSources,
 ) -> Result<Response<String>, Infallible> {
     let mut response = Response::new(String::new());
     if request.uri().path() != "/metrics" {
@@ -143,7 +153,12 @@ fn answer(
         headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Ok(response);
     }
-    *response.body_mut() = text::of(&control.figures(), &arrays.reports());
+    *response.body_mut() = text::of(
+        &control.figures(),
+        &sources.arrays.reports(),
+        &sources.snapshots.reports(),
+        &sources.snapshots.moves(),
+    );
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));
     Ok(response)

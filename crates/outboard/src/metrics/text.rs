@@ -10,6 +10,8 @@ use nbd::server::{
 };
 
 use crate::arrays::report::ArrayReport;
+use crate::snapshots::report::SnapshotReport;
+use crate::volume_moves::report::MoveReport;
 
 const NANOS: f64 = 1e9;
 
@@ -50,7 +52,12 @@ impl Text {
 type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> u64);
 
 /// The whole answer to a scrape.
-pub(super) fn of(figures: &ServerFigures, arrays: &[ArrayReport]) -> String {
+pub(super) fn of(
+    figures: &ServerFigures,
+    arrays: &[ArrayReport],
+    snapshots: &[SnapshotReport],
+    moves: &[MoveReport],
+) -> String {
     let mut text = Text(String::new());
     server(&mut text, figures);
     exports(&mut text, figures);
@@ -59,6 +66,8 @@ pub(super) fn of(figures: &ServerFigures, arrays: &[ArrayReport]) -> String {
     commands(&mut text, figures);
     latencies(&mut text, figures);
     super::arrays::write(&mut text, arrays);
+    super::snapshots::write(&mut text, snapshots);
+    super::volume_moves::write(&mut text, moves);
     text.0
 }
 

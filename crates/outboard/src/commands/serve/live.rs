@@ -22,6 +22,8 @@ use crate::config::{self, Changes, ExportPlan, ServerPlan};
 use crate::control::server::{AnswerFuture, ControlHandler};
 use crate::control::{ControlAnswer, ControlRequest, Reloaded, ServerStatus};
 use crate::failure::Failure;
+use crate::metrics::MetricSources;
+use crate::snapshots::Snapshots;
 
 /// What does not change while it runs.
 #[derive(Debug, Clone)]
@@ -47,6 +49,7 @@ pub(super) struct Live {
     pub(super) control: Control,
     tls: Option<nbd::tls::ServerTls>,
     pub(super) arrays: Arc<Arrays>,
+    pub(super) snapshots: Arc<Snapshots>,
     pub(super) running: Mutex<ActiveConfig>,
 }
 
@@ -62,14 +65,15 @@ impl Live {
         about: About,
         control: Control,
         tls: Option<nbd::tls::ServerTls>,
-        arrays: Arc<Arrays>,
+        sources: MetricSources,
         running: ActiveConfig,
     ) -> Arc<Self> {
         Arc::new(Self {
             about,
             control,
             tls,
-            arrays,
+            arrays: sources.arrays,
+            snapshots: sources.snapshots,
             running: Mutex::new(running),
         })
     }
@@ -162,7 +166,7 @@ impl Live {
         let mut gone = leaving(&changes);
         gone.extend(done.renewed.iter().cloned());
         running.open.retain(|open| !gone.contains(&open.name));
-        watch(&self.arrays, &mut opened);
+        self.watch(&mut opened);
         running.open.append(&mut opened);
         for export in &changes.add {
             let ready = running
@@ -227,7 +231,7 @@ impl Live {
             match opening.open(&candidate).await {
                 Ok(()) => {
                     let mut opened = opening.done();
-                    watch(&self.arrays, &mut opened);
+                    self.watch(&mut opened);
                     running.open.append(&mut opened);
                     found = Some(candidate);
                     break;
@@ -261,6 +265,10 @@ impl Live {
         note(ended, done);
     }
 
+    fn watch(&self, opened: &mut [OpenExport]) {
+        watch(&self.arrays, &self.snapshots, opened);
+    }
+
     async fn status(&self) -> ServerStatus {
         let control = self.control.clone();
         // Overlays are looked for in their folders.
@@ -278,6 +286,8 @@ impl Live {
             disks: self.disks(),
             directory: std::env::current_dir().unwrap_or_default(),
             arrays: self.arrays.reports(),
+            snapshots: self.snapshots.reports(),
+            moves: self.snapshots.moves(),
         }
     }
 
@@ -327,14 +337,21 @@ impl ControlHandler for Live {
                 }
                 ControlRequest::Arrays => Ok(ControlAnswer::Arrays(self.arrays.reports())),
                 ControlRequest::Array(request) => self.array(request).await,
+                ControlRequest::VolumeGroups => {
+                    Ok(ControlAnswer::VolumeGroups(self.volume_groups()))
+                }
+                ControlRequest::Snapshot(request) => self.snapshot(request).await,
+                ControlRequest::Moves => Ok(ControlAnswer::Moves(self.snapshots.moves())),
+                ControlRequest::MoveExtents(request) => self.move_extents(request).await,
             }
         })
     }
 }
 
-/// Takes the arrays of disks that were opened in.
-pub(super) fn watch(arrays: &Arrays, opened: &mut [OpenExport]) {
+/// Takes the arrays and the volume groups of disks that were opened in.
+pub(super) fn watch(arrays: &Arrays, snapshots: &Snapshots, opened: &mut [OpenExport]) {
     for opened in opened {
+        snapshots.add(opened.groups());
         arrays.add(&opened.name.clone(), opened.take_arrays());
     }
 }

@@ -22,10 +22,12 @@ mod overlays;
 mod per_client;
 mod places;
 pub(crate) mod port_file;
+mod snapshots;
 mod sockets;
 mod stop;
 mod tls;
 mod user;
+mod volume_moves;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -44,7 +46,9 @@ use crate::config::{self, OverlayPlan, ServerPlan, WriterOptions};
 use crate::control::{self, place};
 use crate::failure::Failure;
 use crate::metrics;
+use crate::metrics::MetricSources;
 use crate::output::Format;
+use crate::snapshots::Snapshots;
 use listen::ListenPlace;
 use live::{About, ActiveConfig, Live, offer};
 use open_export::{OpenExport, Opening};
@@ -343,7 +347,7 @@ async fn serve(
     let mut stop = StopSignals::watch(args.exit_with_parent, args.config.is_some())?;
     let (exports, mut open) = stop.before(open(&plan)).await?;
     tracing::info!(backend = %handle.backend(), cores = handle.cores(), "engine started");
-    let arrays = watched(&plan, &mut open);
+    let sources = watched(&plan, &mut open);
     let mut server = Server::with_rules(exports, plan.limits.clone()).map_err(Failure::new)?;
     let tls = tls::load(&plan)?;
     if let Some((tls, demand)) = &tls {
@@ -358,7 +362,7 @@ async fn serve(
     let sockets = match clients {
         Clients::One(socket) => {
             let serving = server.serve_connection(&handle, socket, stopped);
-            let serving = and_stop(serving, &arrays);
+            let serving = and_stop(serving, &sources);
             return Box::pin(stop.during(stop_sender, serving, || ())).await;
         }
         Clients::Listen(wanted) => wanted.open()?,
@@ -383,7 +387,7 @@ async fn serve(
     let controls = server.control();
     let running = ActiveConfig { plan, open };
     let tls = tls.map(|(tls, _)| tls);
-    let live = Live::new(about, controls.clone(), tls, arrays.clone(), running);
+    let live = Live::new(about, controls.clone(), tls, sources.clone(), running);
     if let Some(control) = &control {
         control::server::start(control, live.clone())?;
     }
@@ -391,10 +395,10 @@ async fn serve(
         reload_at_hangup(live)?;
     }
     let _metrics = metrics
-        .map(|listener| metrics::start(listener, controls, arrays.clone()))
+        .map(|listener| metrics::start(listener, controls, sources.clone()))
         .transpose()?;
     notify::send("READY=1");
-    let serving = and_stop(server.serve(&handle, listeners, stopped), &arrays);
+    let serving = and_stop(server.serve(&handle, listeners, stopped), &sources);
     let clean_up = || {
         traces.remove();
         control.iter().for_each(place::ControlSocket::remove);
@@ -410,21 +414,24 @@ fn called(control: Option<&place::ControlSocket>) -> String {
     )
 }
 
-/// The arrays below the disks, which are watched from here on.
-fn watched(plan: &ServerPlan, open: &mut [OpenExport]) -> Arc<Arrays> {
-    let arrays = Arc::new(Arrays::new(plan.on_event.clone().map(Hook::start)));
-    live::watch(&arrays, open);
-    arrays
+/// The arrays below the disks, and their snapshots, which are watched from here on.
+fn watched(plan: &ServerPlan, open: &mut [OpenExport]) -> MetricSources {
+    let hook = plan.on_event.clone().map(Hook::start);
+    let snapshots = Snapshots::watched(hook.clone());
+    let arrays = Arc::new(Arrays::new(hook));
+    live::watch(&arrays, &snapshots, open);
+    MetricSources { arrays, snapshots }
 }
 
-/// Serves, and marks the arrays clean when all is flushed.
+/// Serves, interrupts moves of extents, and marks the arrays clean when all is flushed.
 async fn and_stop<E>(
     serving: impl Future<Output = Result<(), E>>,
-    arrays: &Arrays,
+    sources: &MetricSources,
 ) -> Result<(), E> {
     let served = serving.await;
+    sources.snapshots.stop_moves().await;
     // What could not be done is in the log; the data is there in any case.
-    drop(arrays.stop_all().await);
+    drop(sources.arrays.stop_all().await);
     served
 }
 
