@@ -6,7 +6,7 @@ use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     agent, array, attach, client, copy, detach, disk, doctor, export, inspect, lab, ls, overlay,
-    refresh, reload, serve, tls,
+    refresh, reload, serve, tls, volume,
 };
 use crate::output::Format;
 
@@ -71,6 +71,9 @@ pub(crate) enum Command {
     /// Create and manage arrays (Linux software RAID)
     #[command(subcommand)]
     Array(array::Command),
+    /// Create and manage volumes (LVM2)
+    #[command(subcommand)]
+    Volume(volume::Command),
     /// Manage overlays
     #[command(subcommand)]
     Overlay(overlay::Command),

@@ -83,6 +83,7 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Copy(args) => commands::copy::run(&args, format),
         Command::Disk(command) => commands::disk::run(command, format),
         Command::Array(command) => commands::array::run(command, format),
+        Command::Volume(command) => commands::volume::run(command, format),
         Command::Overlay(command) => commands::overlay::run(&command, format),
         Command::Tls(command) => commands::tls::run(command, format),
         Command::Lab(command) => commands::lab::run(command, format),

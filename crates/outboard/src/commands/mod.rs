@@ -18,3 +18,4 @@ pub(crate) mod reload;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod tls;
+pub(crate) mod volume;

@@ -22,6 +22,7 @@ mod per_client;
 mod serve;
 mod sockets;
 mod usage;
+mod volumes;
 mod writers;
 
 use std::io::{BufRead, BufReader};
@@ -72,6 +73,9 @@ fn answer(folder: &Path, arguments: &[&str]) -> String {
 
 /// How long another program may take.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(20);
 
 /// Another server, which listens on the socket `s` in the folder.
 fn peer(folder: &Path, program: &str, arguments: &[&str]) -> Process {
@@ -146,12 +150,17 @@ impl Drop for Server {
 }
 
 /// Polls until there is an answer. Flushes take long on a busy machine.
-fn within_a_minute<T>(mut ask: impl FnMut() -> Option<T>) -> T {
-    for _ in 0..3000 {
+fn within_a_minute<T>(ask: impl FnMut() -> Option<T>) -> T {
+    within(LIMIT, ask)
+}
+
+/// Polls until there is an answer, for `limit` or a little longer.
+fn within<T>(limit: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..limit.as_millis() / POLL.as_millis() {
         if let Some(answer) = ask() {
             return answer;
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(POLL);
     }
-    panic!("nothing within a minute");
+    panic!("nothing within {limit:?}");
 }

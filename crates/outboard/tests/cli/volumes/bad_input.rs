@@ -1,0 +1,208 @@
+//! What is refused: one clear line, and no byte of any disk is changed.
+
+use std::path::Path;
+use std::process::Command;
+
+use testkit::requires;
+
+use super::{bytes, images, media, refusal, volume};
+
+const DISKS: [&str; 3] = ["a.img", "b.img", "c.img"];
+
+/// That a command is refused with these words, and nothing was written.
+fn assert_refused(folder: &Path, command: &[&str], words: &[&str]) {
+    let before = DISKS.map(|disk| bytes(folder, disk));
+    let line = refusal(folder, command);
+    for word in words {
+        assert!(line.contains(word), "{command:?}: {word} is not in {line}");
+    }
+    let after = DISKS.map(|disk| bytes(folder, disk));
+    assert!(before == after, "{command:?}: something was written");
+}
+
+#[test]
+fn too_little_space_says_where_extents_are_free() {
+    let folder = media("40M");
+    let words = [
+        "21 extents are needed",
+        "20 are free (5 on a.img, 15 on b.img)",
+        "add-disk",
+    ];
+    let extend = ["extend", "vg0/media", "a.img", "b.img", "-l", "+21"];
+    assert_refused(folder.path(), &extend, &words);
+    let words = ["6 extents on each of 2 physical volumes", "5 on a.img"];
+    let create = ["create", "vg0/x", "a.img", "b.img", "-l", "12", "-i", "2"];
+    assert_refused(folder.path(), &create, &words);
+    let create = ["create", "vg1/x", "-L", "1G", "--disks", "c.img"];
+    assert_refused(folder.path(), &create, &["15 on c.img"]);
+}
+
+#[test]
+fn names_that_exist_or_that_lvm_reserves() {
+    let folder = media("40M");
+    let create = |name| ["create", name, "a.img", "b.img", "-l", "1"];
+    assert_refused(folder.path(), &create("vg0/media"), &["media", "already"]);
+    assert_refused(folder.path(), &create("vg0/x_rmeta_0"), &["_rmeta"]);
+    assert_refused(folder.path(), &create("vg0/-x"), &["hyphen"]);
+    assert_refused(folder.path(), &create("vg9/x"), &["vg9"]);
+    let rename = ["rename", "vg0/media", "a b", "a.img", "b.img"];
+    assert_refused(folder.path(), &rename, &["` `"]);
+    let remove = ["remove", "vg0/nothing", "a.img", "b.img"];
+    assert_refused(folder.path(), &remove, &["no volume nothing"]);
+}
+
+#[test]
+fn disks_that_are_missing_or_foreign_or_there_twice() {
+    let folder = media("40M");
+    let path = folder.path();
+    let remove = |disks: &[&'static str]| [&["remove", "vg0/media"], disks].concat();
+    assert_refused(
+        path,
+        &remove(&["a.img"]),
+        &["pv1", "missing", "b.img", "name all disks"],
+    );
+    assert_refused(
+        path,
+        &remove(&["a.img", "b.img", "c.img"]),
+        &["c.img", "no physical volume"],
+    );
+    assert_refused(
+        path,
+        &remove(&["a.img", "a.img"]),
+        &["a.img is named twice"],
+    );
+    std::fs::copy(path.join("a.img"), path.join("c.img")).expect("a copy");
+    let words = ["a.img and c.img", "same physical volume"];
+    assert_refused(path, &remove(&["a.img", "b.img", "c.img"]), &words);
+    let add = [
+        "add-disk", "vg0", "a.img", "b.img", "--disk", "c.img", "--force",
+    ];
+    assert_refused(path, &add, &["c.img is a physical volume of the group vg0"]);
+}
+
+#[test]
+fn disks_that_are_in_use_or_not_empty() {
+    let folder = media("40M");
+    let path = folder.path();
+    let full = vec![0xa5_u8; 1 << 20];
+    let mut image = bytes(path, "c.img");
+    image[..full.len()].copy_from_slice(&full);
+    image[510] = 0x55;
+    image[511] = 0xaa;
+    image[1080..1082].copy_from_slice(&[0x53, 0xef]);
+    std::fs::write(path.join("c.img"), &image).expect("an image");
+    let mut serve = super::outboard(path, &["serve", "--listen", "unix:s", "a.img"]);
+    let (_server, _) = super::super::Server::start({
+        serve.stdin(std::process::Stdio::null());
+        serve
+    });
+    let remove = ["remove", "vg0/media", "a.img", "b.img"];
+    assert_refused(path, &remove, &["a.img", "already open"]);
+    volume(path, &["status", "a.img", "b.img"]);
+}
+
+#[test]
+fn a_group_of_another_system_stays_as_it_is() {
+    let folder = media("40M");
+    let path = folder.path();
+    let backup = path.join("text");
+    let text = super::json(path, &["rename", "vg0/media", "films", "a.img", "b.img"]);
+    let text = text["backup"].as_str().expect("a backup");
+    let text = std::fs::read_to_string(text).expect("a backup");
+    for (from, to, word) in [
+        (
+            "\"RESIZEABLE\", ",
+            "\"RESIZEABLE\", \"EXPORTED\", ",
+            "exported",
+        ),
+        ("seqno", "system_id = \"nas\"\nseqno", "nas"),
+        ("seqno", "lock_type = \"sanlock\"\nseqno", "sanlock"),
+    ] {
+        std::fs::write(&backup, text.replacen(from, to, 1)).expect("a file");
+        let restore = ["repair", "a.img", "b.img", "--restore", "text"];
+        assert_refused(path, &restore, &[word]);
+    }
+}
+
+#[test]
+fn a_filesystem_is_not_cut() {
+    if !requires::all(&[requires::command("mkfs.ext4")]) {
+        return;
+    }
+    let folder = images(&DISKS);
+    let path = folder.path();
+    // A filesystem of 24 MiB within a volume of 40 MiB that begins with the first extent.
+    volume(
+        path,
+        &[
+            "create",
+            "vg0/media",
+            "-L",
+            "40M",
+            "--disks",
+            "a.img",
+            "b.img",
+        ],
+    );
+    let reduce = |size| ["reduce", "vg0/media", "a.img", "b.img", "-L", size];
+    assert_refused(path, &reduce("8M"), &["not known", "--force"]);
+    let mkfs = Command::new("mkfs.ext4")
+        .args(["-q", "-F", "-E", "offset=1048576", "a.img", "24M"])
+        .current_dir(path)
+        .status();
+    assert!(mkfs.expect("mkfs runs").success());
+    let words = [
+        "ext4",
+        "25165824 bytes",
+        "20971520 would be left",
+        "--force",
+    ];
+    assert_refused(path, &reduce("20M"), &words);
+    volume(path, &reduce("24M"));
+    assert_refused(
+        path,
+        &["reduce", "vg0/media", "a.img", "b.img", "-L", "-1"],
+        &["ext4"],
+    );
+    volume(
+        path,
+        &[
+            "reduce",
+            "vg0/media",
+            "a.img",
+            "b.img",
+            "-L",
+            "-4M",
+            "--force",
+        ],
+    );
+}
+
+#[test]
+fn what_the_command_line_alone_shows_to_be_wrong() {
+    let folder = images(&DISKS);
+    for (command, word) in [
+        (&["create", "vg0/x", "-l", "1"][..], "--disks"),
+        (&["create", "vg0/x", "--disks", "a.img"], "--size"),
+        (
+            &["create", "vg0", "-l", "1", "--disks", "a.img"],
+            "vg0/VOLUME",
+        ),
+        (&["create", "vg0", "a.img"], "vg0/VOLUME"),
+        (
+            &["create", "vg0/x", "-l", "+1", "--disks", "a.img"],
+            "relative",
+        ),
+        (
+            &["create", "vg0/x", "-l", "1", "-s", "5M", "--disks", "a.img"],
+            "power of two",
+        ),
+        (
+            &["create", "vg0/x", "-l", "1", "--disks", "a.img", "a.img"],
+            "twice",
+        ),
+        (&["status", "a.img"], "no physical volume"),
+    ] {
+        assert_refused(folder.path(), command, &[word]);
+    }
+}
