@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -10,6 +11,9 @@ use testkit::requires;
 
 use crate::image::Folder;
 use crate::said::{self, Said};
+
+/// How long a command may run: `detach` ends within its own limits, of 30 s for a step, and says then what it waited for.
+const LIMIT: Duration = Duration::from_secs(200);
 
 /// A world of attachments that knows nothing of others on this machine.
 #[derive(Debug, Default)]
@@ -59,7 +63,7 @@ impl World {
     #[must_use]
     #[track_caller]
     pub fn run(&self, args: &[&str]) -> Said {
-        said::run(&mut self.outboard(args))
+        said::run_explained(&mut self.outboard(args), LIMIT, || self.waiting())
     }
 
     /// Attaches `uri` over FUSE and loop; the device.
@@ -142,6 +146,27 @@ impl World {
             })
             .filter_map(|entry| entry.file_name().to_string_lossy().parse().ok())
             .collect()
+    }
+
+    /// The logs of this world's attachments, and the kernel stacks of their threads.
+    fn waiting(&self) -> String {
+        let folders = std::fs::read_dir(self.runtime()).into_iter().flatten();
+        let logs = folders.filter_map(|folder| {
+            let log = folder.ok()?.path().join("log");
+            std::fs::read_to_string(log).ok()
+        });
+        let mut lines: Vec<String> = logs.collect();
+        for process in self.processes().into_iter().chain(self.workers()) {
+            let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+            for thread in threads.into_iter().flatten().filter_map(Result::ok) {
+                let text = |file: &str| {
+                    let text = std::fs::read_to_string(thread.path().join(file));
+                    text.unwrap_or_default().trim().replace('\n', " ")
+                };
+                lines.push(format!("{process} {}: {}", text("comm"), text("stack")));
+            }
+        }
+        lines.join("\n")
     }
 
     /// The FUSE connections of this world's attachments that serve a loop device.

@@ -12,5 +12,5 @@ pub mod mirror;
 pub mod proxy;
 pub mod raw;
 pub mod said;
-pub mod served;
 pub mod server;
+pub mod server_fixture;

@@ -1,4 +1,4 @@
-//! Mirrors on files and servers: create, query, load, and inspect.
+//! Arrays on files and servers, mirrors mostly: create, query, load, and inspect.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -33,8 +33,17 @@ const PAUSE: Duration = Duration::from_millis(80);
 /// If it cannot be made.
 #[track_caller]
 pub fn create(members: &[&str], more: &[&str]) {
-    let mut args = vec!["array", "create", "--level", "1", "--bitmap", "64K"];
-    args.extend(["--assume-clean", "--force", "--name", "m"]);
+    create_level("1", members, &[&["--assume-clean"], more].concat());
+}
+
+/// Makes an array of that level, with a bitmap of fine chunks.
+///
+/// # Panics
+/// If it cannot be made.
+#[track_caller]
+pub fn create_level(level: &str, members: &[&str], more: &[&str]) {
+    let mut args = vec!["array", "create", "--level", level, "--bitmap", "64K"];
+    args.extend(["--force", "--name", "m"]);
     args.extend(more);
     args.extend(members);
     said::run(&mut outboard(&args)).ok();
@@ -309,8 +318,21 @@ impl Kept {
     /// If so.
     #[track_caller]
     pub fn assert_in(&self, image: &str) {
+        self.assert_from(image, data_offset(image));
+    }
+
+    /// Fails if `file`, a copy of what the array holds, lacks something.
+    ///
+    /// # Panics
+    /// If so.
+    #[track_caller]
+    pub fn assert_in_copy(&self, file: &str) {
+        self.assert_from(file, 0);
+    }
+
+    #[track_caller]
+    fn assert_from(&self, image: &str, data: u64) {
         assert!(self.flushed.len() > 8, "too little was written");
-        let data = data_offset(image);
         for (place, flushed) in &self.flushed {
             let bytes = bytes_at(image, data + place * APART, RECORD);
             let number = u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"));

@@ -86,11 +86,26 @@ pub fn run(command: &mut Command) -> Said {
 #[must_use]
 #[track_caller]
 pub fn run_within(command: &mut Command, limit: Duration) -> Said {
+    run_explained(command, limit, String::new)
+}
+
+/// The same with what `explain` finds at the time limit in the message.
+///
+/// # Panics
+/// If it cannot be started or takes longer than `limit`.
+#[must_use]
+#[track_caller]
+pub fn run_explained(
+    command: &mut Command,
+    limit: Duration,
+    explain: impl FnOnce() -> String,
+) -> Said {
     let words = words(command);
     let mut process = Process::start(command).unwrap_or_else(|e| panic!("{words}: {e}"));
-    let status = process
-        .wait(limit)
-        .unwrap_or_else(|e| panic!("{words}: {e}"));
+    let status = match process.wait(limit) {
+        Ok(status) => status,
+        Err(e) => panic!("{words}: {e}\n{}", explain()),
+    };
     Said {
         command: words,
         code: status.code(),

@@ -14,7 +14,7 @@ use outboard_tests::image::{Folder, MIB};
 use outboard_tests::said::{LIMIT, program};
 use outboard_tests::server::Server;
 use testkit::proc::Process;
-use testkit::requires;
+use testkit::{UNMOUNT_OTHERS, requires};
 
 /// After how long nothing of the container may be left.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ impl Container {
         command
             .args(["--mount", "--propagation", "private"])
             .args(namespaces)
-            .args(["sh", "-c", SCRIPT, "sh"])
+            .args(["sh", "-c", &format!("{UNMOUNT_OTHERS}{SCRIPT}"), "sh"])
             .arg(attach.get_program())
             .args(attach.get_args())
             .env("MOUNT", &mount);

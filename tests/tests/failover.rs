@@ -3,7 +3,7 @@
 //!
 //! Found by people who tried it: the second host wrote, then the primary, which had been idle, paused or just alive. It wrote over
 //! the superblock that said that it had failed; both halves said that they were complete, the data differed, and nothing was
-//! logged. And a mirror that was idle wrote to whatever disk its backup's server came back with.
+//! logged. And a mirror that was idle wrote to any disk that its backup's server came back with.
 
 use std::io::Write;
 use std::process::Command;
@@ -28,12 +28,12 @@ const EIO: u32 = 5;
 /// How long a superblock counts (`nodes::array::VALID_FOR`), and some more.
 const WINDOW: Duration = Duration::from_secs(6);
 
-/// Whose server the backup has.
+/// The program that serves the backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Backup {
     /// One that knows nothing of writers.
     Nbdkit,
-    /// Ours, where a takeover is kept beside the image.
+    /// Ours, where a takeover is kept next to the image.
     SingleWriter,
     /// Ours, as it is without options.
     Outboard,
@@ -167,7 +167,7 @@ impl Site {
             1,
             "{log}"
         );
-        // It cannot tell its members that it ends.
+        // It cannot notify its members that it ends.
         self.primary.kill();
         assert_eq!(second.stop(Signal::TERM), Some(0));
         self.backup.kill();
@@ -321,6 +321,8 @@ fn a_primary_that_is_started_again_takes_the_half_back_from_a_server_of_others()
     let uri = format!("nbd://127.0.0.1:{}", site.backup.port());
     let mut second = Server::start(&[&format!("array({uri}, missing, run=true)")]);
     assert_eq!(write(&second, 2), (0, 0));
+    // Until then it writes superblocks itself, and either could be the one that is refused.
+    wait_until(&mut second, "clean", |status| status["clean"] == true);
     let mut primary = Server::start(&[&array]);
     // Its own half lacks what the second host wrote, and gets it.
     wait_until_whole(&mut primary);

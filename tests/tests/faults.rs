@@ -6,8 +6,8 @@ use std::net::Shutdown;
 use outboard_tests::image::{Folder, MIB, bytes_at, pattern};
 use outboard_tests::raw::{self, FLUSH, FUA, READ, Request, WRITE};
 use outboard_tests::said::{nbdsh, needs_nbdsh};
-use outboard_tests::served;
 use outboard_tests::server::Server;
+use outboard_tests::server_fixture;
 use rustix::process::Signal;
 use testkit::TmpfsMount;
 use testkit::requires;
@@ -89,7 +89,7 @@ fn an_image_that_is_truncated_while_it_is_read_kills_no_server() {
 
 #[test]
 fn clients_that_are_gone_in_the_middle_of_a_write_leave_no_trace() {
-    let (image, server) = served::filled(4 * MIB, 8);
+    let (image, server) = server_fixture::filled(4 * MIB, 8);
     let whole = vec![b'w'; 1 << 20];
     for cut in [0, 1, 27, 28, 4096, 65_536, (1 << 20) - 1] {
         for _ in 0..8 {

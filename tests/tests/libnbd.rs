@@ -2,8 +2,8 @@
 
 use outboard_tests::image::{Folder, MIB, assert_same, bytes_at, pattern};
 use outboard_tests::said::{nbdsh, needs_nbdsh, program};
-use outboard_tests::served;
 use outboard_tests::server::{By, Server, WAYS};
+use outboard_tests::server_fixture;
 use testkit::requires;
 
 fn can_run() -> bool {
@@ -71,7 +71,7 @@ fn a_read_only_export_says_so_and_refuses_writes() {
     if !can_run() {
         return;
     }
-    let (image, server) = served::filled_with(&["--read-only"], MIB, 1);
+    let (image, server) = server_fixture::filled_with(&["--read-only"], MIB, 1);
     nbdsh("read_only", &[&server.uri("")]).ok();
     assert_eq!(bytes_at(&image, 0, 512), pattern(512, 1));
 }
@@ -82,7 +82,7 @@ fn nbdcopy_brings_every_byte_up_and_down_again() {
         return;
     }
     for by in WAYS {
-        let (image, server) = served::empty(33 * MIB + 512);
+        let (image, server) = server_fixture::empty(33 * MIB + 512);
         let source = image.folder().filled("source", 33 * MIB + 512, 7);
         let back = image.folder().at("back");
         let uri = server.uri_by(by, "");
@@ -99,7 +99,7 @@ fn every_command_of_a_client_does_what_it_says() {
     if !can_run() {
         return;
     }
-    let (image, server) = served::filled(4 * MIB, 3);
+    let (image, server) = server_fixture::filled(4 * MIB, 3);
     nbdsh("commands", &[&server.uri("")]).ok();
     assert_eq!(bytes_at(&image, 4096, 4096), vec![0; 4096]);
     assert_eq!(bytes_at(&image, 3 * MIB + 1, 513), vec![b'z'; 513]);

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use outboard_tests::image::{Folder, MIB, assert_same};
 use outboard_tests::said::{program, run};
-use outboard_tests::served;
 use outboard_tests::server::{Server, WAYS};
+use outboard_tests::server_fixture;
 use testkit::requires;
 
 /// fio's nbd engine writes with checksums and reads everything back.
@@ -51,7 +51,7 @@ fn fio_reads_back_what_it_wrote_without_io_uring() {
     if !requires::all(&[requires::command("fio")]) {
         return;
     }
-    let (_image, server) = served::empty_with(&["--engine=threads"], 64 * MIB);
+    let (_image, server) = server_fixture::empty_with(&["--engine=threads"], 64 * MIB);
     fio_verifies(&server.uri(""), "4k", 4);
     fio_verifies(&server.uri(""), "256k", 2);
 }
@@ -61,7 +61,7 @@ fn fio_reads_back_blocks_of_every_size() {
     if !requires::all(&[requires::command("fio")]) {
         return;
     }
-    let (_image, server) = served::empty(64 * MIB);
+    let (_image, server) = server_fixture::empty(64 * MIB);
     fio_verifies(&server.uri(""), "512-128k", 2);
 }
 
@@ -72,7 +72,7 @@ fn nbdkit_serves_on_what_we_serve() {
         return;
     }
     for by in WAYS {
-        let (image, server) = served::empty(8 * MIB);
+        let (image, server) = server_fixture::empty(8 * MIB);
         let source = image.folder().filled("source", 8 * MIB, 4);
         let upstream = format!("uri={}", server.uri_by(by, ""));
         let copy = format!("nbdcopy --flush {source} \"$uri\"");

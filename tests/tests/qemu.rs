@@ -2,8 +2,8 @@
 
 use outboard_tests::image::{MIB, assert_same, bytes_at};
 use outboard_tests::said::program;
-use outboard_tests::served;
 use outboard_tests::server::{Server, WAYS};
+use outboard_tests::server_fixture;
 use testkit::requires;
 
 fn can_run() -> bool {
@@ -43,7 +43,7 @@ fn qemu_img_converts_to_us_and_back_and_finds_no_difference() {
     if !can_run() {
         return;
     }
-    let (image, server) = served::empty(9 * MIB);
+    let (image, server) = server_fixture::empty(9 * MIB);
     let source = image.folder().filled("source", 9 * MIB, 5);
     let back = image.folder().at("back");
     let uri = server.uri("");
@@ -65,7 +65,7 @@ fn qemu_io_reads_what_it_wrote_discarded_and_zeroed() {
     if !can_run() {
         return;
     }
-    let (image, server) = served::filled(8 * MIB, 2);
+    let (image, server) = server_fixture::filled(8 * MIB, 2);
     for by in WAYS {
         qemu_io(
             &server.uri_by(by, ""),
@@ -98,7 +98,7 @@ fn qemu_io_learns_that_an_unwritable_export_is_read_only() {
     if !can_run() {
         return;
     }
-    let (_image, server) = served::empty_with(&["--read-only"], MIB);
+    let (_image, server) = server_fixture::empty_with(&["--read-only"], MIB);
     let said = program(
         "qemu-io",
         &["--format=raw", "-c", "write 0 512", &server.uri("")],

@@ -7,8 +7,8 @@ use outboard_tests::handover::{Activated, Inetd};
 use outboard_tests::image::{Folder, MIB, bytes_at, pattern};
 use outboard_tests::raw::{self, Request};
 use outboard_tests::said::{nbdsh, needs_nbdsh};
-use outboard_tests::served;
 use outboard_tests::server::{Server, WAYS};
+use outboard_tests::server_fixture;
 use rustix::process::Signal;
 use testkit::requires;
 
@@ -66,7 +66,7 @@ fn requests_of_50_mb_are_served_on_standard_input() {
 
 #[test]
 fn a_client_without_structured_replies_moves_50_mb_in_one_request() {
-    let (image, server) = served::empty(SIZE);
+    let (image, server) = server_fixture::empty(SIZE);
     let mut client = raw::connected(server.port());
     let request = |command, cookie| Request {
         command,

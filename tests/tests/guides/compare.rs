@@ -25,6 +25,8 @@ const VARYING: &[(&str, &str)] = &[
         "<UUID>",
     ),
     ("\\b[0-9A-F]{4}-[0-9A-F]{4}\\b", "<SERIAL>"),
+    // Before the next one: the fraction may have as many digits.
+    ("\"seconds\":[0-9.]+", "\"seconds\":<TIME>"),
     ("\\b[0-9a-f]{16}\\b", "<NUMBER>"),
     // Dates, durations and rates.
     (
@@ -36,7 +38,6 @@ const VARYING: &[(&str, &str)] = &[
         "\\b[0-9][0-9.]* ?(ns|us|µs|ms|s|second|seconds|minute|minutes)\\b",
         "<TIME>",
     ),
-    ("\"seconds\":[0-9.]+", "\"seconds\":<TIME>"),
     ("\\b(just now|now)\\b", "<TIME> ago"),
     // Processes, devices, ports that the system chose.
     ("\\bserve-[0-9]+", "serve-<PROCESS>"),

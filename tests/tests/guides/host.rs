@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use testkit::UNMOUNT_OTHERS;
 use testkit::proc::{Process, WaitError};
 use testkit::requires::Missing;
 
@@ -308,8 +309,9 @@ fn ip(namespace: &str, args: &str) -> Result<(), String> {
 /// the folder's own path may be hidden by a mount.
 fn script(name: &str, cwd: &str) -> Result<String, String> {
     let binary = testkit::proc::outboard()?;
-    let mut script =
-        format!("hostname {name}; ip link set lo up; cp -a /etc/. etc; cp names etc/hosts\n");
+    let mut script = UNMOUNT_OTHERS.to_owned();
+    script +=
+        &format!("hostname {name}; ip link set lo up; cp -a /etc/. etc; cp names etc/hosts\n");
     for folder in FOLDERS {
         if *folder == "run" {
             let to = "run/guide/bin/outboard";

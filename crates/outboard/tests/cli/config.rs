@@ -375,7 +375,7 @@ fn the_service_manager_is_notified() {
     manager.set_read_timeout(limit).expect("a limit");
     let told = || {
         let mut bytes = [0; 256];
-        let len = manager.recv(&mut bytes).expect("something is told");
+        let len = manager.recv(&mut bytes).expect("a notification arrives");
         String::from_utf8_lossy(&bytes[..len]).into_owned()
     };
     write(

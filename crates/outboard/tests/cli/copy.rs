@@ -64,7 +64,7 @@ fn a_file_is_copied_with_its_holes() {
 }
 
 #[test]
-fn zeroes_are_written_where_nobody_shall_look_for_them() {
+fn zeroes_are_written_where_they_are_not_to_be_detected() {
     let folder = folder();
     let content = image(folder.path());
     let arguments = [
@@ -185,7 +185,7 @@ fn a_file_that_is_served_is_not_overwritten_with_force_either() {
 }
 
 #[test]
-fn a_difference_is_told_by_its_first_byte() {
+fn a_difference_is_reported_by_its_first_byte() {
     let folder = folder();
     image(folder.path());
     let (status, told) = failure(folder.path(), &["copy", "a.img", "null(16M)", "--verify"]);

@@ -1,6 +1,6 @@
 //! What goes wrong on a user's machine while `lab run` measures, and what a plan must not destroy: one clear
 //! line each, what was measured is kept, and nothing is left behind. Stores are in `lab_stores`, rights in
-//! `lab_unprivileged`.
+//! `lab_permissions`.
 
 use std::ffi::CStr;
 use std::fs;
@@ -12,7 +12,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use testkit::{LoopDevice, TmpfsMount, requires};
 
 use super::lab::{kept, plan, plan_of, started};
-use super::{answer, failure, outboard, within_a_minute};
+use super::{LIMIT, answer, failure, outboard, within};
 
 const MIB: u64 = 1 << 20;
 const NO_OPTIONS: Option<&CStr> = None;
@@ -101,7 +101,7 @@ fn a_target_without_direct_io_is_measured_through_the_cache_and_that_is_said() {
                   exec \"$(PATH=$REAL_PATH command -v fio)\" \"$@\"";
     let programs = program(folder.path(), "fio", script);
     let real = std::env::var("PATH").expect("a path");
-    let words = ["lab", "run", "p.toml", "base"];
+    let words = ["lab", "run", "p.toml", "base", "--small"];
     let mut command = outboard(folder.path(), &words);
     command.env("REAL_PATH", &real);
     command.env("PATH", format!("{}:{real}", programs.display()));
@@ -128,7 +128,10 @@ fn a_second_run_on_a_target_is_refused_and_a_mount_that_goes_away_ends_the_first
     let disk = TmpfsMount::of_size(64 * MIB).expect("a disk");
     let at = disk.path().to_string_lossy().into_owned();
     let first = started(folder.path(), &at, &[]);
-    within_a_minute(|| kept(folder.path(), &[]).filter(|cells| *cells > 1));
+    // Before each measurement the run waits until the machine is idle, for a while.
+    within(5 * LIMIT, || {
+        kept(folder.path(), &[]).filter(|cells| *cells > 1)
+    });
     let (status, told) = failure(folder.path(), &["lab", "run", "p.toml", &at]);
     assert_eq!(status, Some(1));
     assert!(

@@ -101,7 +101,10 @@ fn a_plan_with_targets_says_what_it_would_do_in_the_directory_given_and_what_it_
 fn two_runs_are_compared_where_they_can_be_and_refused_with_the_reason_where_not() {
     let folder = imported();
     let told = answer(folder.path(), &["lab", "compare", "2", "1"]);
-    assert!(told.contains("cannot tell run 2 from run 1"), "{told}");
+    assert!(
+        told.contains("cannot distinguish run 2 from run 1"),
+        "{told}"
+    );
     assert!(told.contains("Only in run 2"), "{told}");
     let compared = json(folder.path(), &["lab", "compare", "1", "2", "--json"]);
     assert_eq!(compared["tests"].as_array().map(Vec::len), Some(1));

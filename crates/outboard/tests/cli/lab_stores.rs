@@ -131,7 +131,7 @@ fn a_store_that_is_none_is_named_by_every_command_and_left_as_it_is() {
 /// A run that ends in such a store would be measured for nothing; a reader may not be near the damage, but is
 /// never given another answer than before.
 #[test]
-fn a_store_with_a_damaged_page_in_it_takes_no_run_and_never_tells_another_story() {
+fn a_store_with_a_damaged_page_in_it_takes_no_run_and_never_reports_other_figures() {
     let folder = stored();
     let store = folder.path().join(STORE);
     let whole = fs::read(&store).expect("the store");
@@ -139,8 +139,8 @@ fn a_store_with_a_damaged_page_in_it_takes_no_run_and_never_tells_another_story(
         let words = ["lab", "export", run_number, "--store", STORE];
         run(folder.path(), &words)
     };
-    let story = tell("2").stdout;
-    assert!(!story.is_empty());
+    let expected = tell("2").stdout;
+    assert!(!expected.is_empty());
     let pages = whole.len() / PAGE;
     assert!(pages > 10, "{pages} pages");
     let mut refused = 0;
@@ -151,7 +151,10 @@ fn a_store_with_a_damaged_page_in_it_takes_no_run_and_never_tells_another_story(
         is_refused(folder.path(), &["run", "p.toml", "base"], "is damaged");
         let told = tell("2");
         if told.status.success() {
-            assert!(told.stdout == story, "page {page} told another story");
+            assert!(
+                told.stdout == expected,
+                "page {page} reported other figures"
+            );
             continue;
         }
         is_refused(folder.path(), &["export", "2"], "is damaged");

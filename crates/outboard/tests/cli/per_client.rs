@@ -104,7 +104,7 @@ fn a_new_golden_image_is_for_new_clients_and_overlays_are_listed_and_dropped() {
     assert_eq!(overlays(path).len(), 1);
     answer(path, &["client", "drop-overlay", "127.0.0.1", "--force"]);
     assert!(new.read(512).is_none(), "it was disconnected");
-    assert_eq!(first_byte(&mut client(&uri)), 2, "it begins anew");
+    assert_eq!(first_byte(&mut client(&uri)), 2, "it begins again");
 
     server.signal(Signal::TERM);
     assert!(server.ended().success());
@@ -131,8 +131,8 @@ fn another_path_of_the_image_is_for_new_clients_and_a_lost_client_finds_what_it_
     assert_eq!(first_byte(&mut back), 7);
     back.say_goodbye();
     all_gone(path);
-    let mut anew = client(&uri);
-    assert_eq!(first_byte(&mut anew), 3);
+    let mut later = client(&uri);
+    assert_eq!(first_byte(&mut later), 3);
 
     // An image that cannot be opened leaves everything as it is.
     std::fs::write(
@@ -146,7 +146,7 @@ fn another_path_of_the_image_is_for_new_clients_and_a_lost_client_finds_what_it_
         told.contains("none.img") && told.contains("nothing was changed"),
         "{told}"
     );
-    assert_eq!(first_byte(&mut anew), 3);
+    assert_eq!(first_byte(&mut later), 3);
     let none = failure(path, &["client", "drop-overlay", "10.1.2.3"]);
     assert!(none.1.contains("10.1.2.3 has no such overlay"), "{none:?}");
 }

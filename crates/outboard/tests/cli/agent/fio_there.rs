@@ -32,6 +32,14 @@ fn entries(directory: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
+/// Bytes that a process has read from disks (proc_pid_io(5)).
+fn read_bytes(pid: u32) -> u64 {
+    let counts = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    let mut lines = counts.lines();
+    let read = lines.find_map(|line| line.strip_prefix("read_bytes: "));
+    read.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
 /// The arguments of a run there.
 fn run_there<'a>(place: &'a str, directory: &'a str) -> Vec<&'a str> {
     [&run_with(place, directory)[..], &["--fio-on", place]].concat()
@@ -98,38 +106,34 @@ fn an_agent_that_ends_takes_its_fio_and_its_files_along_and_stops_the_run() {
         return;
     }
     let folder = folder();
-    plan(folder.path(), 20_000);
+    let text = crate::lab::plan();
+    let text = text.replace("runtime_ms = 300", "runtime_ms = 60000\ntime_based = true");
+    std::fs::write(folder.path().join("p.toml"), text).expect("a plan");
     let (_all, card, _) = directories();
     let mut agent = Agent::start(folder.path(), &["--token-file", "token", "--allow-fio"]);
     let place = format!("127.0.0.1:{}", agent.port);
-    let child = outboard(folder.path(), &run_there(&place, &card))
+    let log = folder.path().join("run.log");
+    let messages = || std::fs::read_to_string(&log).expect("a log");
+    let mut child = outboard(folder.path(), &run_there(&place, &card))
         .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::piped())
+        .stderr(std::fs::File::create(&log).expect("a new file"))
         .spawn()
         .expect("the binary runs");
-    // A job runs there: a process below fio's server, which is one below the agent.
+    // A job measures there, below fio's server, which is one below the agent: nothing else reads the 16 MiB several times.
     let id = agent.server.child.id();
     let measures = || {
         let all = lab::doctor::cpu::read(&[id]);
-        let has_read = |pid: u32| {
-            let counts = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
-            let read = counts
-                .lines()
-                .find_map(|line| line.strip_prefix("read_bytes: "));
-            let bytes = read.and_then(|bytes| bytes.parse::<u64>().ok());
-            bytes.is_some_and(|bytes| bytes > 1 << 20)
-        };
-        let job = all.keys().any(|(pid, _)| *pid != id && has_read(*pid));
-        (job && !entries(&card).is_empty()).then_some(())
+        let job = all.keys().any(|(pid, _)| read_bytes(*pid) > 64 << 20);
+        let ended = child.try_wait().expect("it is ours");
+        assert_eq!(ended, None, "it ended before it measured: {}", messages());
+        job.then_some(())
     };
     within_a_minute(measures);
     agent.server.signal(rustix::process::Signal::TERM);
     assert!(agent.server.ended().success());
     assert_eq!(entries(&card), Vec::<PathBuf>::new());
-    let output = child.wait_with_output().expect("it ends");
-    assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("failed"), "{said}");
+    assert!(!child.wait().expect("it ends").success(), "{}", messages());
+    assert!(messages().contains("failed"), "{}", messages());
 }
 
 /// A run that was interrupted resumes with the remaining blocks, also if the agent was restarted in between and

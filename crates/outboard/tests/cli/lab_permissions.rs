@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use testkit::requires;
+use testkit::{UNMOUNT_OTHERS, requires};
 
 use super::lab::plan;
 use super::{answer, outboard};
@@ -86,14 +86,14 @@ impl Ground {
         self.command(&self.words(arguments))
     }
 
-    fn told(&self, arguments: &[&str]) -> Output {
+    fn run(&self, arguments: &[&str]) -> Output {
         self.as_unprivileged(arguments).output().expect("it runs")
     }
 
     /// Its one line.
     #[track_caller]
     fn refused(&self, arguments: &[&str]) -> String {
-        let output = self.told(arguments);
+        let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let line = said.lines().last().unwrap_or_default().to_owned();
@@ -135,7 +135,7 @@ const TAR: &str = "\n[[workload]]\nname = \"tar\"\ntitle = \"tar of a tree\"\nto
 
 /// The interrupts are hidden as a hardened machine hides them, in a mount namespace of its own.
 #[test]
-fn who_may_not_drop_caches_is_measured_and_told_so_and_what_a_cache_may_have_answered_is_marked() {
+fn a_user_that_may_not_drop_caches_gets_figures_with_marks_where_a_cache_may_have_answered() {
     let Some(ground) = Ground::new(&["fio", "tar", "unshare"]) else {
         return;
     };
@@ -144,7 +144,8 @@ fn who_may_not_drop_caches_is_measured_and_told_so_and_what_a_cache_may_have_ans
     ground.write("p.toml", &text);
     let hidden = tempfile::NamedTempFile::new().expect("a file");
     let hide = "mount --bind \"$0\" /proc/interrupts && exec \"$@\"";
-    let mut words: Vec<String> = ["unshare", "--mount", "sh", "-c", hide]
+    let script = format!("{UNMOUNT_OTHERS}{hide}");
+    let mut words: Vec<String> = ["unshare", "--mount", "sh", "-c", &script]
         .map(str::to_owned)
         .to_vec();
     words.push(hidden.path().to_string_lossy().into_owned());
@@ -181,7 +182,7 @@ fn who_may_not_drop_caches_is_measured_and_told_so_and_what_a_cache_may_have_ans
     });
     assert!(marked, "{said:?}");
 
-    let table = ground.told(&["lab", "report", "--output", "r.html"]);
+    let table = ground.run(&["lab", "report", "--output", "r.html"]);
     let table = String::from_utf8_lossy(&table.stdout).into_owned();
     for part in ["Note: this machine's page cache cannot", "interrupts"] {
         assert!(table.contains(part), "{part} is not in {table}");
@@ -191,7 +192,7 @@ fn who_may_not_drop_caches_is_measured_and_told_so_and_what_a_cache_may_have_ans
 
 /// The same by root, who may do all that: no remark is made, so that the test above can fail.
 #[test]
-fn who_may_drop_caches_is_told_nothing_of_them() {
+fn a_user_that_may_drop_caches_gets_no_remark_about_them() {
     if !requires::all(&[
         requires::root(),
         requires::command("fio"),
@@ -225,7 +226,7 @@ fn what_needs_root_is_left_out_of_a_plan_with_the_reason() {
     let Some(ground) = Ground::new(&["fio"]) else {
         return;
     };
-    let output = ground.told(&["lab", "run", "layers", "base", "--dry-run"]);
+    let output = ground.run(&["lab", "run", "layers", "base", "--dry-run"]);
     assert!(output.status.success(), "{output:?}");
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     let left_out = told.lines().filter(|line| line.contains("Left out: "));
@@ -277,7 +278,7 @@ fn a_store_that_may_only_be_read_is_read_and_takes_no_run() {
         &["export", "--csv"],
         &["report", "--output", "page.html"],
     ] {
-        let output = ground.told(&[&["lab"], words, &["--store", path]].concat());
+        let output = ground.run(&[&["lab"], words, &["--store", path]].concat());
         assert!(output.status.success(), "{words:?}: {output:?}");
     }
     for words in [&["run", "p.toml", "base"][..], &["import", "r.json"]] {

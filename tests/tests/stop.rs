@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use outboard_tests::image::{Folder, MIB, bytes_at};
 use outboard_tests::said::{self, program};
-use outboard_tests::served;
 use outboard_tests::server::{LIMIT, Server};
+use outboard_tests::server_fixture;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::proc::Process;
 use testkit::requires;
@@ -38,7 +38,7 @@ fn a_stop_under_load_flushes_what_was_acknowledged() {
     if !requires::all(&[requires::command("fio")]) {
         return;
     }
-    let (image, server) = served::empty(64 * MIB);
+    let (image, server) = server_fixture::empty(64 * MIB);
     let mut fio = Command::new("fio");
     fio.args([
         "--name=load",
