@@ -30,8 +30,8 @@ outboard inspect --json $devices | tr '{}' '\n\n' >/tmp/told
 for volume in media fast safe old; do
     size=$(lvm lvs --noheadings --nosuffix --units b -o lv_size vg0/$volume | tr -d ' ')
     id=$(lvm lvs --noheadings -o lv_uuid vg0/$volume | tr -d ' ')
-    # The store of a snapshot is the volume here: LVM prints the origin's size for it.
-    test $volume = old && size=$(lvm lvs --noheadings --nosuffix --units b -o lv_size vg0/$volume | tr -d ' ')
+    # A snapshot is as large as its origin. LVM prints the size of its store.
+    test $volume = old && size=$(lvm lvs --noheadings --nosuffix --units b -o origin_size vg0/$volume | tr -d ' ')
     grep "\"name\":\"$volume\",\"uuid\":\"$id\",\"size\":$size" /tmp/told
 done
 size=$(lvm vgs --noheadings --nosuffix --units b -o vg_size vg0 | tr -d ' ')

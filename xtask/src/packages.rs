@@ -63,6 +63,7 @@ pub(crate) const TESTS: &[Package] = &[
     package("iproute2", "a slow wire for the lab and the doctor"),
     package("libc6-dev", "what gcc compiles and cargo links with"),
     package("libnbd-bin", "nbdinfo, nbdcopy and nbdfuse as clients"),
+    package("lvm2", "judges the volumes that we make"),
     package("make", "a workload of the lab"),
     package("mdadm", "judges what inspect reports of arrays"),
     package("nbdkit", "a server for our client, a client of our server"),
@@ -79,6 +80,10 @@ pub(crate) const TESTS: &[Package] = &[
     package("qemu-utils", "qemu-img, qemu-io and qemu-nbd as peers"),
     package("sshfs", "a mount that the lab measures"),
     package("stress-ng", "a workload of the lab"),
+    package(
+        "thin-provisioning-tools",
+        "writes and dumps metadata of thin pools and caches, and judges what we read of them",
+    ),
     package(
         "util-linux",
         "losetup, mount, nsenter, prlimit, setpriv, taskset, unshare",
@@ -120,7 +125,7 @@ pub(crate) const GUEST: &[Package] = &[
     package("gdisk", "sgdisk in the guest"),
     package("kmod", "depmod, which lists what modules depend on"),
     package("libnbd-bin", "fills arrays that the guest judges"),
-    package("lvm2", "snapshots in the guest"),
+    package("lvm2", "volume groups in the guest"),
     package("mdadm", "arrays in the guest"),
     package("mount", "losetup in the guest"),
     package("nbd-client", "the stock client in the guest"),

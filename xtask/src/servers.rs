@@ -40,6 +40,8 @@ pub(crate) enum Server {
     Bare,
     /// QEMU's on a disk made of others; the disk is what QEMU calls image options.
     QemuQuorum,
+    /// QEMU's on an overlay of its own format.
+    QemuOverlay,
 }
 
 impl fmt::Display for Server {
@@ -56,6 +58,7 @@ impl fmt::Display for Server {
             Self::QemuDirect => "qemu-nbd direct",
             Self::Bare => "bare loop",
             Self::QemuQuorum => "qemu quorum",
+            Self::QemuOverlay => "qemu-nbd qcow2",
         })
     }
 }
@@ -189,6 +192,7 @@ impl Launcher {
                 listening(Running::start(program, args, log)?, port)
             }
             Server::QemuQuorum => start_qemu(&["--image-opts"], disk, port, log),
+            Server::QemuOverlay => start_qemu(&["-f", "qcow2"], disk, port, log),
             Server::Reference => self.start_nbd_server(disk, port, log),
         }
     }

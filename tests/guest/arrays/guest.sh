@@ -79,3 +79,30 @@ sum() {
 written() {
     cat /sys/block/${1#/dev/}/stat | tr -s ' ' | cut -d ' ' -f 8
 }
+
+# mdadm makes the same array with the same superblocks: VERSION LEVEL MEMBERS [OPTION…] as `outboard array create` has
+# them, of an array that is clean. The host has noted what it says of ours.
+alike() {
+    version=$1 level=$2 letters=$3
+    shift 3
+    options= bitmap=internal
+    for option; do
+        case $option in
+        --bitmap=none) bitmap=none ;;
+        --bitmap=*) options="$options --bitmap-chunk=${option#*=}" ;;
+        *) options="$options $option" ;;
+        esac
+    done
+    case $level in
+    linear | 0) ;;
+    *) options="$options --assume-clean --bitmap=$bitmap" ;;
+    esac
+    if [ $version-$level = 0.90-0 ]; then
+        # mdadm makes no such array any more.
+        return
+    fi
+    quietly mdadm --create /dev/md0 --run --metadata=$version --name=photos --homehost=nas --level=$level \
+        --raid-devices=${#letters} $options $disks
+    stop
+    host alike $letters
+}

@@ -96,3 +96,26 @@ equal() {
         exit 1
     }
 }
+
+# What mdadm says of a member, but what differs from array to array and from write to write.
+examine() {
+    mdadm --examine $1 |
+        grep -v -E '(UUID|Creation Time|Update Time|Checksum|Events|Name|Minor) :|active sync' || true
+}
+
+# Notes what mdadm says of these members.
+examined() {
+    for image; do
+        examine $image >$image.ours
+    done
+}
+
+# mdadm says the same of what these are now.
+alike() {
+    for image; do
+        examine $image | diff $image.ours - || {
+            echo "$image: ours (<) is not what mdadm makes (>)"
+            exit 1
+        }
+    done
+}

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::figures::Sample;
 use super::fio::{self, Target, Until};
-use super::rows::Load;
+use super::work::Load;
 use super::{Args, DISK_SIZE, Measured, one, ready, rounds};
 use crate::servers::{Launcher, Server, Serving};
 use crate::{clock, data, process, shell};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::fio::{self, Target, Until};
-use super::rows::Load;
+use super::work::Load;
 use super::{Args, Measured, rounds};
 use crate::servers::{Launcher, Server, Serving};
 use crate::shell::{self, Running};

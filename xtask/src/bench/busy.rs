@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::figures::Sample;
 use super::generator::Generator;
-use super::rows::Crowd;
+use super::work::Crowd;
 use super::{Args, Measured, disk, ready, rounds};
 use crate::process;
 use crate::servers::{Launcher, Server, Serving};

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::figures::Sample;
-use super::rows::Load;
+use super::work::Load;
 use crate::shell;
 
 /// Where the requests go.

@@ -15,7 +15,7 @@ use rustix::fd::OwnedFd;
 
 use super::figures::Sample;
 use super::fio::Outcome;
-use super::rows::Crowd;
+use super::work::Crowd;
 use crate::clock;
 use crate::servers::Serving;
 use crate::wire::{self, Follows, Replies, Request};

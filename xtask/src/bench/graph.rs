@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 
 use super::figures::Sample;
 use super::fio::Until;
-use super::rows::{Load, Shape};
+use super::work::{Load, Shape};
 use super::{Args, DISK_SIZE, Measured, disk, one, ready, rounds};
 use crate::servers::{Launcher, Server, Serving};
 use crate::{clock, data, process, shell};
@@ -179,7 +179,7 @@ pub(super) fn reserved(
 }
 
 /// Every byte of the disk, once.
-fn all_of_it() -> Until {
+pub(super) fn all_of_it() -> Until {
     Until::Once {
         size: DISK_SIZE,
         bytes: DISK_SIZE,

@@ -20,6 +20,8 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod volumes;
+mod work;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -30,7 +32,8 @@ use crate::servers::{Launcher, Server, Serving};
 use crate::{data, packages, process, shell};
 use figures::Sample;
 use fio::{Target, Until};
-use rows::{Load, ROWS, Row, Work};
+use rows::{ROWS, Row};
+use work::{Load, Work};
 
 /// Size of the disk that is served.
 const DISK_SIZE: u64 = 1 << 30;
@@ -64,6 +67,9 @@ pub(crate) struct Args {
     /// An earlier binary of ours, measured in the same rounds where a row serves a file or a mirror, or attaches.
     #[arg(long)]
     before: Option<PathBuf>,
+    /// Bytes that volume-move moves, in MiB.
+    #[arg(long, default_value_t = 4096)]
+    move_mib: u64,
     /// Folder of the disks that are served; it should not be in memory.
     #[arg(long)]
     folder: Option<PathBuf>,
@@ -182,6 +188,10 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::ArrayOpen => arrays::open(launcher, args, binary),
         Work::Parity => parity::measure(args),
         Work::LabCost => lab_cost::measure(args, binary, &launcher.folder),
+        Work::Volume(kind, load) => volumes::load(launcher, args, binary, *kind, load),
+        Work::OriginFirst(load) => volumes::origin_first(launcher, args, binary, load),
+        Work::VolumeMove(load) => volumes::move_extents(launcher, args, binary, load),
+        Work::VolumeUpdate => volumes::update(launcher, args, binary),
         Work::Reserved(load) => graph::reserved(launcher, args, servers, load),
         Work::Idle { connections } => idle::measure(launcher, args, *connections),
     }

@@ -4,108 +4,7 @@
 //! with alternative marks lists each alternative as a group; one whole group must be met.
 
 use super::figures::Figure;
-
-/// The job of fio.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
-    /// fio's `rw`.
-    pub(crate) pattern: &'static str,
-    /// Bytes of each request.
-    pub(crate) block_size: u32,
-    /// Processes, each with its own connection.
-    pub(crate) jobs: u32,
-    /// Requests in flight for each job.
-    pub(crate) depth: u32,
-}
-
-/// How a row is measured.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Work {
-    /// fio's nbd engine against each server, the disk in the page cache.
-    Wire(Load),
-    /// The same, and ours on a disk that takes no time: what the client that measures can do at most.
-    WireAndNull(Load),
-    /// Our generator on many connections at once, on the server's memory.
-    Busy(Crowd),
-    /// Our generator with structured replies against simple ones, both from our server.
-    Replies(Crowd),
-    /// Reading a whole disk over TLS.
-    Tls,
-    /// Copying a sparse disk from a file to an export or back.
-    Copy(Direction),
-    /// Reporting which parts of a disk hold data.
-    Map,
-    /// ext4 on an attached disk against ext4 on nbdfuse, both over a loop device.
-    Attached(Load),
-    /// Memory of the server for each idle connection.
-    Idle {
-        /// How many connections.
-        connections: u32,
-    },
-    /// Our server without the page cache against fio on the file itself.
-    Direct(Load),
-    /// Our server on a composed disk against our server on a plain file.
-    Composed(Shape, Load),
-    /// Writes to an overlay that has none of the data, against nbdkit's filter.
-    OverlayFirst(Load),
-    /// Opening a large overlay with many changes.
-    OverlayOpen,
-    /// A remote disk, served again by ours and by others.
-    Reserved(Load),
-    /// A mirror of two files against a plain file and QEMU's mirror.
-    Mirror(Load),
-    /// Resync of a mirror, one member on the real disk.
-    Resync,
-    /// The same with both of them there.
-    ResyncOnOneDisk,
-    /// Reads of users meanwhile.
-    Foreground(Load),
-    /// A member that was away while a little was written.
-    ReAdd,
-    /// Opening an array of many large members.
-    ArrayOpen,
-    /// Computing two missing members of a RAID 6, without a server.
-    Parity,
-    /// What the lab and an agent take of a processor while something is measured.
-    LabCost,
-}
-
-/// How a disk is composed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// Four files in a row.
-    Linear,
-    /// A partition of that.
-    Partition,
-    /// Eight layers over that.
-    Deep,
-    /// Four files side by side.
-    Stripe,
-    /// An overlay that has all the data.
-    OverlayTop,
-    /// An overlay that has none.
-    OverlayBase,
-}
-
-/// The load of our own generator: reads at random offsets.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Crowd {
-    /// Connections at once.
-    pub(crate) connections: u32,
-    /// Requests in flight on each.
-    pub(crate) depth: u32,
-    /// Bytes of each request.
-    pub(crate) block_size: u32,
-}
-
-/// Which way a copy goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// From a file to an export.
-    Up,
-    /// From an export to a file.
-    Down,
-}
+use super::work::{Crowd, Direction, Load, Shape, VolumeKind, Work};
 
 /// What a figure is held against.
 #[derive(Debug, Clone, Copy)]
@@ -194,6 +93,9 @@ const WRITE_4K: Load = load("randwrite", 4 << 10, 2, 32);
 /// Where bytes are merely elsewhere.
 const MOVED: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.95)]];
 
+/// Where nothing is added.
+const UNTOUCHED: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.97)]];
+
 /// Where requests are cut, or what they meet is looked up.
 const PUT_TOGETHER: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.9)]];
 
@@ -206,6 +108,19 @@ const fn composed(name: &'static str, title: &'static str, shape: Shape, load: L
         marks: match shape {
             Shape::Linear | Shape::Partition | Shape::Deep => MOVED,
             Shape::Stripe | Shape::OverlayTop | Shape::OverlayBase => PUT_TOGETHER,
+        },
+    }
+}
+
+/// The rows of logical volumes.
+const fn volume(name: &'static str, title: &'static str, kind: VolumeKind, load: Load) -> Row {
+    Row {
+        name,
+        title,
+        work: Work::Volume(kind, load),
+        marks: match kind {
+            VolumeKind::Linear | VolumeKind::Striped | VolumeKind::OriginWritten => MOVED,
+            VolumeKind::OriginRead => UNTOUCHED,
         },
     }
 }
@@ -419,6 +334,63 @@ pub(crate) const ROWS: &[Row] = &[
                 peer: None,
             },
         ]],
+    },
+    volume(
+        "volume-read",
+        "linear volume, 4 KiB random read, 2 jobs x QD 32",
+        VolumeKind::Linear,
+        READ_4K,
+    ),
+    volume(
+        "volume-write",
+        "linear volume, 4 KiB random write, 2 jobs x QD 32",
+        VolumeKind::Linear,
+        WRITE_4K,
+    ),
+    volume(
+        "striped-read",
+        "volume striped over 4, 4 KiB random read, 2 jobs x QD 32",
+        VolumeKind::Striped,
+        READ_4K,
+    ),
+    volume(
+        "striped-write",
+        "volume striped over 4, 4 KiB random write, 2 jobs x QD 32",
+        VolumeKind::Striped,
+        WRITE_4K,
+    ),
+    Row {
+        name: "origin-first",
+        title: "origin of a snapshot, 4 KiB random first writes, 1 job, QD 32",
+        work: Work::OriginFirst(load("randwrite", 4 << 10, 1, 32)),
+        marks: &[&[
+            at_least(Figure::Rate, 0.5),
+            at_least(Figure::Rate, 2.0).against("qemu-nbd qcow2"),
+        ]],
+    },
+    volume(
+        "origin-write",
+        "origin of a snapshot, 4 KiB random later writes, 2 jobs x QD 32",
+        VolumeKind::OriginWritten,
+        WRITE_4K,
+    ),
+    volume(
+        "origin-read",
+        "origin of a snapshot, 4 KiB random read, 2 jobs x QD 32",
+        VolumeKind::OriginRead,
+        READ_4K,
+    ),
+    Row {
+        name: "volume-move",
+        title: "a volume moved to another disk under 4 KiB random writes, 1 job, QD 4",
+        work: Work::VolumeMove(load("randwrite", 4 << 10, 1, 4)),
+        marks: &[&[at_least(Figure::Bandwidth, 0.7), at_most(Figure::P99, 3.0)]],
+    },
+    Row {
+        name: "volume-update",
+        title: "a change of a group with 1,000 volumes on 20 disks",
+        work: Work::VolumeUpdate,
+        marks: &[&[below(Figure::Seconds, 0.3)]],
     },
     Row {
         name: "reserve-4k",

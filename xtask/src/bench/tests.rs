@@ -2,7 +2,8 @@
 
 use super::figures::{Figure, Sample, median};
 use super::generator::Parser;
-use super::rows::{Bound, Mark, ROWS, Row, Work};
+use super::rows::{Bound, Mark, ROWS, Row};
+use super::work::Work;
 use super::{Measured, Results, chosen, fio, report};
 use crate::process;
 

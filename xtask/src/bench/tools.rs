@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::figures::Sample;
-use super::rows::Direction;
+use super::work::Direction;
 use super::{Args, DISK_MB, Measured, disk, open, ready, rounds};
 use crate::servers::{Launcher, Server};
 use crate::{clock, data, process, shell};

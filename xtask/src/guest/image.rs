@@ -36,6 +36,10 @@ pub(super) const MODULES: &[&str] = &[
     "dm-zero",
     "dm-flakey",
     "dm-raid",
+    "dm-mirror",
+    "dm-thin-pool",
+    "dm-cache",
+    "dm-cache-smq",
     "md-mod",
     "linear",
     "raid0",
@@ -121,6 +125,8 @@ pub(super) fn overlay(script: &str, binary: Option<&Path>) -> Result<Vec<u8>> {
     archive.program("guest/attach-swap", attach_swap)?;
     let arrays = include_bytes!("../../../tests/guest/arrays/guest.sh");
     archive.file("guest/arrays.sh", arrays)?;
+    let volumes = include_bytes!("../../../tests/guest/volumes/guest.sh");
+    archive.file("guest/volumes.sh", volumes)?;
     if let Some(binary) = binary {
         let data =
             std::fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;

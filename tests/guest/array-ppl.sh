@@ -1,0 +1,240 @@
+# Arrays of level 5 with partial parity logs (mdadm's consistency policy ppl), cut while they are written. For two sizes of
+# chunks, and for superblocks 1.1 and 1.2:
+#
+# * we write such an array that mdadm made, and stop: the kernel assembles it, the data are what was written, and parity fits;
+# * we are killed while we write: the kernel replays our logs, resyncs nothing, and parity fits; every write that was
+#   acknowledged is there, also without a member, which the kernel starts by our logs;
+# * the kernel stops in the middle of its writes: we replay its logs, complete and without a member. What was flushed is
+#   there, and where nothing is missing the kernel finds that parity fits.
+#
+# The guest stands still while the host looks: a copy of its images made then is what a power cut leaves. The host opens such
+# copies, on disks E to H.
+#: outboard
+#: disk A 12M
+#: disk B 12M
+#: disk C 12M
+#: disk D 12M
+#: disk E 12M
+#: disk F 12M
+#: disk G 12M
+#: disk H 12M
+#: disk PATTERN 8M
+#: timeout 600
+
+. /guest/arrays.sh
+
+policy() {
+    same "$name, consistency policy" "$(md consistency_policy)" ppl
+}
+
+# Writes the pattern piece by piece, each flushed, and notes how many pieces are there.
+flushed() {
+    piece=0
+    while [ ! -e /tmp/enough ]; do
+        dd if=/dev/vdi of=/dev/md0 bs=12k skip=$((piece % 512)) seek=$((piece % 512)) count=1 \
+            conv=fsync,notrunc 2>/dev/null
+        piece=$((piece + 1))
+        # Never half of a number.
+        echo $piece >/tmp/piece
+        mv /tmp/piece /tmp/pieces
+    done
+}
+
+# Writes random bytes behind the pattern, over and over.
+unflushed() {
+    while [ ! -e /tmp/enough ]; do
+        dd if=/dev/urandom of=/dev/md0 bs=20k seek=400 count=100 conv=notrunc 2>/dev/null
+    done
+}
+
+# ppl VERSION [OPTION…]
+ppl() {
+    name="$*" all=$(devices ABCD)
+    disks=$all
+    version=$1
+    shift
+    host blank
+    for disk in $disks; do
+        blockdev --flushbufs $disk
+    done
+    quietly mdadm --create /dev/md0 --run --metadata=$version --name=photos --homehost=nas --level=5 \
+        --raid-devices=4 --assume-clean --consistency-policy=ppl "$@" $disks
+    policy
+    stop
+
+    expected=$(host write)
+    assemble
+    policy
+    same "$name, resync from" "$(md resync_start)" none
+    check
+    same "$name, size and data" "$(size) $(sum /dev/md0)" "$expected"
+    stop
+    echo "$name, complete: the kernel agrees"
+
+    # A log that is cut in the middle of a turn makes the kernel resync all: not each time.
+    for try in 1 2 3 4; do
+        host kill
+        before=$(dmesg | grep -c 'resync of RAID array' || true)
+        assemble
+        check
+        stop
+        host all_there
+        echo "$name, we were killed: the kernel agrees"
+        resyncs=$(($(dmesg | grep -c 'resync of RAID array' || true) - before))
+        echo "resyncs: $resyncs"
+        test $resyncs -gt 0 || break
+    done
+    same "$name, resyncs with our logs" $resyncs 0
+
+    host kill
+    disks=$(devices ACD)
+    assemble --run
+    dmesg | grep -q 'starting dirty degraded array with PPL' || {
+        echo "$name: the kernel did not start it by its logs"
+        dmesg | tail -n 20
+        exit 1
+    }
+    expected=$(sum /dev/md0)
+    quietly mdadm --zero-superblock /dev/vdb
+    quietly mdadm /dev/md0 --add /dev/vdb
+    disks=$all
+    check
+    same "$name, rebuilt" "$(sum /dev/md0)" "$expected"
+    stop
+    host all_there
+    echo "$name, we were killed, and a member is missing: the kernel agrees"
+
+    assemble
+    rm -f /tmp/enough
+    echo 0 >/tmp/pieces
+    flushed &
+    unflushed &
+    for without in E F -; do
+        sleep 0.7
+        host replay $(cat /tmp/pieces) $without
+    done
+    touch /tmp/enough
+    wait
+    stop
+    # What we made of the last of them, of which nothing was missing.
+    disks=$(devices EFGH)
+    assemble
+    policy
+    check
+    stop
+    echo "$name, the kernel stopped: the kernel agrees"
+}
+
+ppl 1.2 --chunk=64
+ppl 1.1 --chunk=16 --layout=ra
+#: host
+. "$SCRIPTS/arrays/host.sh"
+members=$(images ABCD)
+
+case $1 in
+blank)
+    head -c 8M /dev/urandom | dd of=PATTERN.img conv=notrunc status=none
+    blank $members
+    ;;
+write)
+    serve "$(array "$members")"
+    size=$(nbdinfo --size "$uri")
+    head -c $size /dev/urandom >model
+    quietly nbdcopy --flush model "$uri"
+    writes 1$size 0 $size 60 >list
+    echo flush >>list
+    write_both list
+    finish
+    echo "$size $(sha256sum <model | cut -d ' ' -f 1)"
+    ;;
+kill)
+    size=$(stat -c %s model)
+    # What the kernel found, or we, is what there is.
+    rm -f model
+    quietly outboard copy "$(array "$members")" model --detect-zeroes never
+    serve "$(array "$members")" --writers many
+    clients=
+    for client in 0 1 2 3; do
+        writes $client $((size / 4 / 512 * 512 * client)) $((size / 4 / 512 * 512 * (client + 1))) 60000 |
+            grep -v -e flush -e 'write -z' >list.$client
+        qemu-io -f raw "$uri" <list.$client >done.$client 2>&1 &
+        clients="$clients $!"
+    done
+    sleep 0.5
+    kill -KILL $server
+    wait $clients || true
+    for client in 0 1 2 3; do
+        count=$(grep -c 'wrote [0-9]' done.$client)
+        test $count -gt 0
+        head -n $count list.$client >list
+        quietly qemu-io -f raw model <list
+        # The next one may be there, or a part of it.
+        sed -n "$((count + 1))p" list.$client >next.$client
+    done
+    for image in $members; do
+        mdadm --examine $image | grep -q 'State : active' || {
+            echo "$image: killed, but clean"
+            exit 1
+        }
+    done
+    ;;
+all_there)
+    rm -f found
+    quietly outboard copy "$(array "$members")" found --detect-zeroes never
+    for client in 0 1 2 3; do
+        # Its last words are where, and how much.
+        place=$(sed 's/.* \([0-9]* [0-9]*\)$/\1/' next.$client)
+        for file in model found; do
+            dd if=/dev/zero of=$file bs=512 seek=$((${place% *} / 512)) count=$((${place#* } / 512)) \
+                conv=notrunc status=none
+        done
+    done
+    cmp model found || {
+        echo "something that was acknowledged is not there"
+        exit 1
+    }
+    ;;
+replay)
+    pieces=$2 without=$3 copies=
+    for image in $members; do
+        copy=$(echo $image | tr A-D E-H)
+        cp --sparse=always $image copy
+        # The same file: the guest has it open.
+        blank $copy
+        dd if=copy of=$copy bs=1M conv=sparse,notrunc status=none
+        copies="$copies $copy"
+    done
+    copies=${copies# }
+    mdadm --examine E.img | grep -E '^ *State :'
+    here=$(without "$copies" $without.img)
+    run=
+    test "$without" = - || run=', run=true'
+    serve "$(array "$here" "$run")"
+    quietly outboard array status photos --server $server
+    grep -q 'consistency policy  *ppl' said || {
+        cat said
+        exit 1
+    }
+    ask wait
+    rm -f found
+    quietly nbdcopy "$uri" found
+    finish
+    grep 'partial parity logs' served || true
+    test $pieces -lt 512 || pieces=512
+    echo "$pieces pieces were flushed"
+    cmp --bytes=$((pieces * 12288)) found PATTERN.img || {
+        echo "something that was flushed is not there"
+        exit 1
+    }
+    for copy in $here; do
+        mdadm --examine $copy | grep -E -q 'State : (active|dirty)' && {
+            echo "$copy: replayed, but not clean"
+            exit 1
+        }
+    done
+    if [ "$without" = - ]; then
+        quietly outboard array scrub $here
+        cat said
+    fi
+    ;;
+esac

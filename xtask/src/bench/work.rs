@@ -1,0 +1,124 @@
+//! How the rows of the bench are measured, as plain data: what is served, and the load on it.
+
+/// The job of fio.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    /// fio's `rw`.
+    pub(crate) pattern: &'static str,
+    /// Bytes of each request.
+    pub(crate) block_size: u32,
+    /// Processes, each with its own connection.
+    pub(crate) jobs: u32,
+    /// Requests in flight for each job.
+    pub(crate) depth: u32,
+}
+
+/// How a row is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Work {
+    /// fio's nbd engine against each server, the disk in the page cache.
+    Wire(Load),
+    /// The same, and ours on a disk that takes no time: what the client that measures can do at most.
+    WireAndNull(Load),
+    /// Our generator on many connections at once, on the server's memory.
+    Busy(Crowd),
+    /// Our generator with structured replies against simple ones, both from our server.
+    Replies(Crowd),
+    /// Reading a whole disk over TLS.
+    Tls,
+    /// Copying a sparse disk from a file to an export or back.
+    Copy(Direction),
+    /// Reporting which parts of a disk hold data.
+    Map,
+    /// ext4 on an attached disk against ext4 on nbdfuse, both over a loop device.
+    Attached(Load),
+    /// Memory of the server for each idle connection.
+    Idle {
+        /// How many connections.
+        connections: u32,
+    },
+    /// Our server without the page cache against fio on the file itself.
+    Direct(Load),
+    /// Our server on a composed disk against our server on a plain file.
+    Composed(Shape, Load),
+    /// Writes to an overlay that has none of the data, against nbdkit's filter.
+    OverlayFirst(Load),
+    /// Opening a large overlay with many changes.
+    OverlayOpen,
+    /// A remote disk, served again by ours and by others.
+    Reserved(Load),
+    /// A mirror of two files against a plain file and QEMU's mirror.
+    Mirror(Load),
+    /// Resync of a mirror, one member on the real disk.
+    Resync,
+    /// The same with both of them there.
+    ResyncOnOneDisk,
+    /// Reads of users meanwhile.
+    Foreground(Load),
+    /// A member that was away while a little was written.
+    ReAdd,
+    /// Opening an array of many large members.
+    ArrayOpen,
+    /// Computing two missing members of a RAID 6, without a server.
+    Parity,
+    /// A logical volume against a plain file.
+    Volume(VolumeKind, Load),
+    /// Writes to an origin whose snapshot has none of the data.
+    OriginFirst(Load),
+    /// Moving a volume to another disk while users write it.
+    VolumeMove(Load),
+    /// Changing the metadata of a large group.
+    VolumeUpdate,
+    /// What the lab and an agent take of a processor while something is measured.
+    LabCost,
+}
+
+/// How a disk is composed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Four files in a row.
+    Linear,
+    /// A partition of that.
+    Partition,
+    /// Eight layers over that.
+    Deep,
+    /// Four files side by side.
+    Stripe,
+    /// An overlay that has all the data.
+    OverlayTop,
+    /// An overlay that has none.
+    OverlayBase,
+}
+
+/// What a logical volume is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VolumeKind {
+    /// On one disk after the other.
+    Linear,
+    /// On four disks at once.
+    Striped,
+    /// With a snapshot that has none of the data.
+    OriginRead,
+    /// With a snapshot that has all of the data.
+    OriginWritten,
+}
+
+/// The load of our own generator: reads at random offsets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Crowd {
+    /// Connections at once.
+    pub(crate) connections: u32,
+    /// Requests in flight on each.
+    pub(crate) depth: u32,
+    /// Bytes of each request.
+    pub(crate) block_size: u32,
+}
+
+/// Which way a copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From a file to an export.
+    Up,
+    /// From an export to a file.
+    Down,
+}
