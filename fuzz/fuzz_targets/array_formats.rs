@@ -1,5 +1,5 @@
 //! Any bytes as what members of arrays keep next to their data: superblocks that are changed and written again,
-//! bitmaps, logs of bad blocks. Nothing panics nor takes memory beyond its bounds, what is not named stays, and
+//! bitmaps, logs of bad blocks and of partial parity. Nothing panics nor takes memory beyond its bounds, what is not named stays, and
 //! what was written is read again.
 #![no_main]
 
@@ -7,6 +7,7 @@ use block::Range;
 use libfuzzer_sys::fuzz_target;
 use nodes::array::format::bad_blocks::{BadBlocks, RUNS_MAX};
 use nodes::array::format::bitmap::{self, Bitmap, Bits, CHUNKS_MAX, HEADER_LEN_USIZE, Shape};
+use nodes::array::format::ppl::{self, PplHeader, PplSpace};
 use nodes::array::format::{
     Changes, Role, Superblock, Version, decode, encode, numbers_max, patch, written,
 };
@@ -17,10 +18,11 @@ const BITS_MAX: u64 = 1 << 18;
 
 fuzz_target!(|input: (u8, u64, u64, &[u8])| {
     let (choice, at, number, bytes) = input;
-    match choice % 4 {
+    match choice % 5 {
         0 | 1 => superblock(at % (1 << 50), number, bytes),
         2 => bits(at, number, bytes),
-        _ => log(number, bytes),
+        3 => log(number, bytes),
+        _ => partial_parity(at, bytes),
     }
 });
 
@@ -124,6 +126,32 @@ fn bits(size: u64, number: u64, bytes: &[u8]) {
         bits.ones()
             .all(|bit| shape.range_of(bit).end() >= number.min(size))
     );
+}
+
+fn partial_parity(at: u64, bytes: &[u8]) {
+    let mut place = bytes.to_vec();
+    place.resize(ppl::HEADER_LEN_USIZE, 0);
+    // With the checksum and the signature that it should have.
+    let array = [7; 16];
+    place[512..516].copy_from_slice(&ppl::signature(&array).to_le_bytes());
+    place[532..536].fill(0);
+    let sum = ppl::checksum([&place[..]]);
+    place[532..536].copy_from_slice(&sum.to_le_bytes());
+    let Ok(header) = PplHeader::decode(&place, ppl::signature(&array)) else {
+        return;
+    };
+    assert!(header.entries.len() <= ppl::ENTRIES_MAX);
+    let again = PplHeader::decode(&header.encode(), ppl::signature(&array));
+    assert_eq!(again.as_ref(), Ok(&header));
+    let len = at % (32 << 20) + ppl::HEADER_LEN + 4096;
+    let space = PplSpace {
+        place: Range::new(at % (1 << 50), len),
+        is_ring: at % 2 == 0,
+    };
+    if let Some(next) = space.next(at % len, &header) {
+        assert!(next > at % len && next + ppl::HEADER_LEN < len);
+    }
+    assert!(space.place_for(at, header.footprint()) <= len);
 }
 
 fn log(number: u64, bytes: &[u8]) {
