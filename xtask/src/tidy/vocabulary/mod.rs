@@ -1,7 +1,8 @@
 //! The vocabulary: words in comments, messages and names for which the field has a standard term.
 //!
-//! A crate passes with at most [`PER_MILLE`] such comment lines in a thousand and no such message or name.
-//! A crate that is above that has a row in [`ratchet`] with the counts it may have, which only fall.
+//! A crate passes with at most [`PER_MILLE`] such comment lines in a thousand and no such message or name; so does each
+//! folder of documents (`docs/guide`, …; the documents of the root are one), by its lines outside of consoles.
+//! A folder that is above that has a row in [`ratchet`] with the counts that it has, which only fall.
 //! `cargo xtask tidy --words FOLDER` lists the lines of one crate, each with the term to write.
 
 mod names;
@@ -67,7 +68,7 @@ fn usage(tree: &Tree) -> BTreeMap<&str, Usage> {
         let used = folders.entry(folder(path)).or_default();
         for piece in pieces {
             let into = match piece.kind {
-                Kind::Comment => {
+                Kind::Comment | Kind::Document => {
                     used.comment_lines += 1;
                     &mut used.comments
                 }
@@ -76,6 +77,7 @@ fn usage(tree: &Tree) -> BTreeMap<&str, Usage> {
             };
             let matches = match piece.kind {
                 Kind::Comment => words::in_comment(piece.text),
+                Kind::Document => words::in_document(piece.text),
                 Kind::Message => words::in_message(piece.text),
                 Kind::Name => words::in_name(piece.text),
             };
@@ -87,9 +89,10 @@ fn usage(tree: &Tree) -> BTreeMap<&str, Usage> {
     folders
 }
 
-/// The crate, the first folder below the root, or `.` for the root itself.
+/// The crate, the folder of documents, the first folder below the root, or `.` for the root itself.
 fn folder(path: &str) -> &str {
-    let depth = if path.starts_with("crates/") { 2 } else { 1 };
+    let is_split = ["crates/", "docs/"].iter().any(|top| path.starts_with(top));
+    let depth = if is_split { 2 } else { 1 };
     path.match_indices('/')
         .nth(depth - 1)
         .map_or(".", |(end, _)| &path[..end])

@@ -3,8 +3,10 @@
 /// What a piece of text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A line of a comment, or of a document.
+    /// A line of a comment.
     Comment,
+    /// A line of a document, its consoles left out.
+    Document,
     /// One line of a string literal of several words.
     Message,
     /// What an item or a field is called.
@@ -36,7 +38,7 @@ pub(super) fn pieces<'a>(path: &str, text: &'a str) -> Vec<Piece<'a>> {
         // What stands four in is a console or code.
         "md" => lines
             .filter(|(_, line)| !line.starts_with("    ") && !line.is_empty())
-            .map(|(index, line)| piece(Kind::Comment, index, line))
+            .map(|(index, line)| piece(Kind::Document, index, line))
             .collect(),
         "sh" | "py" | "toml" => lines
             .filter_map(|(index, line)| {

@@ -70,6 +70,35 @@ fn consoles_of_documents_and_names_in_backticks_are_not_prose() {
 }
 
 #[test]
+fn documents_have_words_and_phrases_of_their_own() {
+    let text = "A member that was away\nComes *back*, or `comes back`.\nIt is absent.\n";
+    assert_eq!(
+        found("docs/guide/a.md", text),
+        [
+            "docs/guide/a.md:1: away: unreachable, absent, missing",
+            "docs/guide/a.md:2: comes: rejoins, reconnects, returns",
+        ]
+    );
+    let code = "// A member that was away comes back.\n";
+    assert_eq!(found("crates/nbd/src/a.rs", code), Vec::<String>::new());
+}
+
+#[test]
+fn each_folder_of_documents_is_counted_by_itself() {
+    let paths = [
+        "docs/guide/a.md",
+        "docs/adr/b.md",
+        "README.md",
+        "crates/nbd/src/a.rs",
+        "tests/a.rs",
+    ];
+    assert_eq!(
+        paths.map(folder),
+        ["docs/guide", "docs/adr", ".", "crates/nbd", "tests"]
+    );
+}
+
+#[test]
 fn comments_are_counted_line_by_line() {
     let text = "//! One.\n\nfn a() {\n    // Two.\n    let a = \"// none\";\n}\n";
     let comments = pieces("a.rs", text)

@@ -40,9 +40,51 @@ const WORDS_OF_COMMENTS: &[Word] = &[
     ("whose", "with, of which"),
 ];
 
+/// Words that are counted in documents only: in code they are parts of names and of what other programs print.
+const WORDS_OF_DOCUMENTS: &[Word] = &[
+    ("away", "unreachable, absent, missing"),
+    ("sitting", "one run, one session"),
+    ("stories", "scenarios, histories"),
+    ("story", "scenario, history"),
+    ("wall", "limit, next bottleneck"),
+    ("walls", "limits"),
+];
+
+/// Two words that have a standard term together; counted in documents only.
+const PHRASES_OF_DOCUMENTS: &[([&str; 2], &str)] = &[
+    (["came", "back"], "rejoined, reconnected, returned"),
+    (["come", "back"], "rejoin, reconnect, return"),
+    (["comes", "back"], "rejoins, reconnects, returns"),
+    (["go", "on"], "continue"),
+    (["goes", "on"], "continues"),
+    (["holds", "still"], "held disk"),
+    (["put", "right"], "repair"),
+    (["went", "on"], "continued"),
+];
+
 /// The first word of the lists in a comment. What stands between backticks is a name and no prose.
 pub(super) fn in_comment(text: &str) -> Option<Word> {
     prose(text).find_map(|word| find(word, WORDS).or_else(|| find(word, WORDS_OF_COMMENTS)))
+}
+
+/// The first word or phrase of the lists in a line of a document.
+pub(super) fn in_document(text: &str) -> Option<Word> {
+    let documents = || prose(text).find_map(|word| find(word, WORDS_OF_DOCUMENTS));
+    in_comment(text).or_else(documents).or_else(|| phrase(text))
+}
+
+fn phrase(text: &str) -> Option<Word> {
+    let words: Vec<String> = prose(text)
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    words.windows(2).find_map(|pair| {
+        let is_pair = |listed: &[&str; 2]| listed.iter().zip(pair).all(|(one, word)| one == word);
+        let found = PHRASES_OF_DOCUMENTS
+            .iter()
+            .find(|(listed, _)| is_pair(listed));
+        found.map(|(listed, term)| (listed[0], *term))
+    })
 }
 
 /// The first word of the list in a message.
