@@ -16,7 +16,7 @@ use crate::said::{self, outboard};
 use crate::server::Server;
 
 /// How long anything may take that happens by itself: a member is looked for after 1, 3, 7 … seconds.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 /// Bytes of one record of a [`Load`].
 pub const RECORD: usize = 4096;
 /// Records of a load, and how far apart they are.

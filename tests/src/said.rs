@@ -6,8 +6,9 @@ use std::time::Duration;
 use testkit::proc::{self, Process};
 use testkit::requires::Missing;
 
-/// How long any program of a test may run.
-pub const LIMIT: Duration = Duration::from_secs(60);
+/// When a program of a test counts as stuck. Partitioning and mkfs end with a `sync`, which waits until the disk has what all other
+/// tests and their neighbours have written.
+pub const LIMIT: Duration = Duration::from_secs(240);
 
 /// Debian's own Python.
 const PYTHON: &str = "/usr/bin/python3";

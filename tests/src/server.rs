@@ -10,7 +10,7 @@ use testkit::proc::Process;
 use crate::said;
 
 /// How long the server may take to listen, and to stop.
-pub const LIMIT: Duration = Duration::from_secs(20);
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// A server that listens; killed when dropped.
 #[derive(Debug)]

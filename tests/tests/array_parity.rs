@@ -109,7 +109,7 @@ fn rebuilding(folder: &Folder) -> Server {
     load.wait_for(100);
     load.stop();
     wait_until(&mut server, "clean", |status| status["clean"] == true);
-    let slow = format!("throttle({e}, write-bytes=2M/s)");
+    let slow = format!("throttle({e}, write-bytes=1M/s)");
     array(&mut server, "add", &["--disk", &slow]);
     server
 }
@@ -117,7 +117,7 @@ fn rebuilding(folder: &Folder) -> Server {
 /// Whether a rebuild is under way, and some of it is written down.
 fn is_in_the_middle(status: &serde_json::Value) -> bool {
     let done = status["sync"]["done"].as_u64().unwrap_or(0);
-    status["sync"]["kind"] == "recovery" && (6 * MIB..18 * MIB).contains(&done)
+    status["sync"]["kind"] == "recovery" && (6 * MIB..21 * MIB).contains(&done)
 }
 
 #[test]
@@ -156,8 +156,8 @@ fn an_array_that_was_written_when_the_server_was_killed_in_a_rebuild_is_refused_
     let folder = Folder::new();
     let mut server = rebuilding(&folder);
     let load = Load::start(&server);
-    load.wait_for(60);
     wait_until(&mut server, "in the middle", is_in_the_middle);
+    load.wait_for(1);
     server.kill();
     let mut kept = load.cut_off();
     let members = ["a.img", "e.img", "c.img", "d.img"].map(|name| folder.at(name));

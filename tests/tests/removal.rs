@@ -141,6 +141,11 @@ impl Bench {
         assert!(gave_up, "it can still be written");
     }
 
+    /// Flushes and detaches. The drives are files on a disk that all other tests write to: at worst a flush waits for those.
+    fn detach(&self, what: &str) {
+        self.world.run(&["detach", what, "--timeout", "120"]).ok();
+    }
+
     /// Takes the disk down, looks at the filesystem, and mounts it again.
     fn mount_again(&self) {
         let said = self.world.run(&["detach", &self.mount]);
@@ -151,7 +156,7 @@ impl Bench {
         let mended = program("e2fsck", &["-fy", &device]);
         assert!(matches!(mended.code, Some(0 | 1)), "{mended:?}");
         program("e2fsck", &["-fn", &device]).ok();
-        self.world.run(&["detach", &device]).ok();
+        self.detach(&device);
         let attachment = self.world.attachment(&self.expression);
         attachment.on(&self.mount).device();
     }
@@ -234,7 +239,7 @@ fn pull_and_plug(drive: usize, arguments: &str) {
     bench.mount_again();
     bench.assert_whole();
     bench.write("grass", 1);
-    bench.world.run(&["detach", &bench.mount]).ok();
+    bench.detach(&bench.mount);
     bench.world.assert_clean();
 }
 
@@ -270,7 +275,7 @@ fn a_file_can_be_made_without_a_middle_drive_as_long_as_it_is_not_flushed() {
     bench.mount_again();
     let source = bench.folder.filled("source", FILE_SIZE, 1);
     assert_same(&source, bench.at("before"));
-    bench.world.run(&["detach", &bench.mount]).ok();
+    bench.detach(&bench.mount);
 }
 
 #[test]

@@ -71,8 +71,8 @@ fn answer(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("answers are UTF-8")
 }
 
-/// How long another program may take.
-const LIMIT: Duration = Duration::from_secs(60);
+/// When another program counts as stuck.
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);
