@@ -56,6 +56,7 @@ pub(crate) const TESTS: &[Package] = &[
         "nbdinfo detects with it what an export holds; without it, its JSON is not UTF-8",
     ),
     package("fio", "the lab, and the nbd engine as a client"),
+    package("fish", "asks for our completions"),
     package("fuse3", "attach without the kernel's nbd"),
     package("gcc", "compiles in a workload of the lab"),
     package("gdisk", "sgdisk writes partition tables and judges ours"),
@@ -65,6 +66,8 @@ pub(crate) const TESTS: &[Package] = &[
     package("libnbd-bin", "nbdinfo, nbdcopy and nbdfuse as clients"),
     package("lvm2", "judges the volumes that we make"),
     package("make", "a workload of the lab"),
+    package("man-db", "shows our manual pages"),
+    package("mandoc", "judges our manual pages"),
     package("mdadm", "judges what inspect reports of arrays"),
     package("nbdkit", "a server for our client, a client of our server"),
     package(
@@ -90,6 +93,7 @@ pub(crate) const TESTS: &[Package] = &[
     ),
     package("xfsprogs", "mkfs.xfs and its check"),
     package("xz-utils", "a packed file that inspect recognizes"),
+    package("zsh", "asks for our completions"),
 ];
 
 /// What the tests of the report run.

@@ -5,8 +5,8 @@ mod usage_error;
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    agent, array, attach, client, copy, detach, disk, doctor, export, inspect, lab, ls, overlay,
-    refresh, reload, serve, tls, volume,
+    agent, array, attach, client, completions, copy, detach, disk, doctor, export, inspect, lab,
+    ls, manual, overlay, refresh, reload, serve, tls, volume,
 };
 use crate::output::Format;
 
@@ -87,6 +87,10 @@ pub(crate) enum Command {
     Agent(agent::Args),
     /// Find the bottleneck of a disk, an export or a directory
     Doctor(doctor::Args),
+    /// Print the script that completes command lines in a shell
+    Completions(completions::Args),
+    /// Write the manual pages into a folder
+    Manual(manual::Args),
     /// The background process of `attach`; internal
     #[command(name = attach::BACKGROUND, hide = true)]
     AttachBackground,

@@ -26,6 +26,7 @@
 mod arrays;
 mod cli;
 mod commands;
+mod completion;
 mod config;
 mod control;
 mod failure;
@@ -47,6 +48,14 @@ use failure::Failure;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     let format = cli::format(&arguments);
+    match completion::answer_shell() {
+        Ok(true) => return ExitCode::SUCCESS,
+        Ok(false) => {}
+        Err(error) => {
+            output::print_failure(&cli::failure(&error), format);
+            return ExitCode::FAILURE;
+        }
+    }
     let done = match cli::read(arguments.into_iter()) {
         Ok(cli) => run(cli, format),
         Err(error) if !error.use_stderr() => output::print(error.render().to_string().trim_end()),
@@ -89,5 +98,7 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Lab(command) => commands::lab::run(command, format),
         Command::Agent(args) => commands::agent::run(&args, format),
         Command::Doctor(args) => commands::doctor::run(&args, format),
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Manual(args) => commands::manual::run(&args),
     }
 }

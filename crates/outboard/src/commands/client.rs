@@ -4,6 +4,7 @@ mod overlays;
 
 use crate::commands::reload::{WhichServer, unexpected_answer};
 use crate::commands::status::{CLIENT_HEAD, client_rows};
+use crate::completion;
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::failure::Failure;
 use crate::output::{Format, columns};
@@ -25,6 +26,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct DisconnectArgs {
     /// The client's number, as `client list` shows it
+    #[arg(add = completion::clients())]
     client: u64,
 
     #[command(flatten)]

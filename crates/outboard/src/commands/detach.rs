@@ -6,6 +6,7 @@ use std::time::Duration;
 use attach::{DetachOptions, DetachReport, DetachTarget};
 use serde::Serialize;
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 
@@ -13,7 +14,7 @@ use crate::output::{self, Format};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The device, or where it is mounted
-    #[arg(value_name = "DEVICE|DIR", required_unless_present_any = ["all", "name"])]
+    #[arg(value_name = "DEVICE|DIR", required_unless_present_any = ["all", "name"], add = completion::attachments())]
     what: Option<PathBuf>,
 
     /// The attachment with this name of its own

@@ -1,6 +1,7 @@
 //! `outboard export`: the exports of a running server.
 
 use crate::commands::reload::{WhichServer, unexpected_answer};
+use crate::completion;
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::failure::Failure;
 use crate::graph::ByteSize;
@@ -19,6 +20,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResizeArgs {
     /// The export's name
+    #[arg(add = completion::exports())]
     name: String,
 
     #[command(flatten)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::completion;
 use crate::failure::Failure;
 use crate::graph::ByteSize;
 use crate::output::Format;
@@ -12,7 +13,7 @@ use crate::output::Format;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The device, or where it is mounted
-    #[arg(value_name = "DEVICE|DIR")]
+    #[arg(value_name = "DEVICE|DIR", add = completion::attachments())]
     what: PathBuf,
 }
 

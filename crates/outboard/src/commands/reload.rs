@@ -1,6 +1,7 @@
 //! `outboard reload`: a running server reads its configuration again.
 
 use crate::commands::serve::live::summary;
+use crate::completion;
 use crate::control::client::{self, choose};
 use crate::control::{ControlAnswer, ControlRequest};
 use crate::failure::Failure;
@@ -10,7 +11,7 @@ use crate::output::Format;
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct WhichServer {
     /// Which server, if several run: its name or process (see `status`), or its control socket
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completion::servers())]
     server: Option<String>,
 }
 

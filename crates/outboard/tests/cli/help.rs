@@ -51,6 +51,8 @@ const COMMANDS: &[&[&str]] = &[
     &["volume", "status"],
     &["volume", "check"],
     &["volume", "repair"],
+    &["completions"],
+    &["manual"],
     &["overlay"],
     &["overlay", "status"],
     &["overlay", "commit"],

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::arrays::member_checks::is_same;
 use crate::arrays::report::ArrayReport;
+use crate::completion;
 use crate::control::client::{self, ControlError};
 use crate::control::{ArrayRequest, ArrayStep, ControlAnswer, ControlRequest, place};
 use crate::failure::Failure;
@@ -23,7 +24,7 @@ const BEHIND: usize = 800;
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct ArrayArgs {
     /// The array: its name, its export's or its UUID, if a server here runs it; else its members
-    #[arg(value_name = "ARRAY|MEMBER", required = true)]
+    #[arg(value_name = "ARRAY|MEMBER", required = true, add = completion::arrays())]
     pub(super) array: Vec<String>,
 
     #[command(flatten)]
@@ -34,7 +35,7 @@ pub(super) struct ArrayArgs {
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct How {
     /// Which server, if several run an array of that name: its name or process, or its control socket
-    #[arg(long, value_name = "NAME", display_order = BEHIND)]
+    #[arg(long, value_name = "NAME", display_order = BEHIND, add = completion::servers())]
     pub(super) server: Option<String>,
 
     /// Given members: open the array although some are missing that worked when it was used last

@@ -15,6 +15,7 @@ use super::disk_access::OwnDisks;
 use super::disk_targets::{self, RunTarget};
 use super::progress::Bar;
 use super::{StoreArgs, chosen};
+use crate::completion;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{self, Format};
@@ -23,7 +24,7 @@ use crate::output::{self, Format};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A plan of `lab list`, or a TOML file
-    #[arg(required_unless_present = "resume")]
+    #[arg(required_unless_present = "resume", add = completion::plans())]
     plan: Option<String>,
 
     /// The directory to measure, or a disk with a filesystem, which is mounted for the run; the lab

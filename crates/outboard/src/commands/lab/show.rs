@@ -1,6 +1,7 @@
 //! `outboard lab show`.
 
 use super::run::plan_text;
+use crate::completion;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 
@@ -8,6 +9,7 @@ use crate::output::{self, Format};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A plan of `lab list`, or a TOML file, which is checked
+    #[arg(add = completion::plans())]
     plan: String,
 }
 
