@@ -7,7 +7,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 
 use attach::AttachmentStatus;
-use lab::host::listeners;
+use lab::host::sockets;
 use nbd::client::{Address, Target};
 
 /// What was found.
@@ -43,7 +43,7 @@ pub fn find(directory: &Path) -> AttachmentProcesses {
                 .and_then(|mut found| found.next())
                 .map(|found| found.ip());
             let here = peer.is_some_and(|peer| peer.is_loopback());
-            let server_pid = here.then(|| listeners::owner_of_tcp(port)).flatten();
+            let server_pid = here.then(|| sockets::owner_of_tcp(port)).flatten();
             AttachmentProcesses {
                 client_pid,
                 server_pid,
@@ -56,7 +56,7 @@ pub fn find(directory: &Path) -> AttachmentProcesses {
             ..AttachmentProcesses::default()
         },
         Address::Unix(path) => {
-            let server_pid = listeners::owner_of_unix(&path);
+            let server_pid = sockets::owner_of_unix(&path);
             AttachmentProcesses {
                 client_pid,
                 server_pid,

@@ -116,7 +116,7 @@ pub(super) fn program(name: &str) -> Result<PathBuf, String> {
 
 /// A free port of loopback.
 pub(super) fn free_port() -> Result<u16, String> {
-    lab::host::listeners::free_port(std::net::Ipv4Addr::LOCALHOST.into())
+    lab::host::sockets::free_port(std::net::Ipv4Addr::LOCALHOST.into())
         .map_err(|error| format!("cannot find a free port: {error}"))
 }
 

@@ -7,11 +7,11 @@ use attach::AttachmentStatus;
 use lab::doctor::{DoctorJob, Stage};
 use lab::host::mounts::{self, Mount};
 use lab::host::network_mount::NetworkMount;
+use lab::host::sockets;
 use lab::plan::Direction;
-use lab::sensors::read::devices;
+use lab::sensors::read::{devices, pids};
 use nbd::client::{Address, Target};
 
-use super::sockets;
 use crate::DriverError;
 
 /// A directory and what is behind it.
@@ -219,7 +219,7 @@ fn sshfs(mount: &Mount) -> Sshfs {
             .is_some_and(|file| file == name)
     };
     let has = |words: &[String], wanted: &str| words.iter().any(|word| word == wanted);
-    let client = sockets::processes(|words| {
+    let client = processes(|words| {
         let mounts = is_program(words, "sshfs") && has(words, &point);
         let carries = is_program(words, "ssh") && has(words, host) && has(words, "sftp");
         mounts || carries
@@ -230,9 +230,24 @@ fn sshfs(mount: &Mount) -> Sshfs {
         .ok()
         .and_then(|mut all| all.next());
     Sshfs {
-        server: sockets::at_the_other_end(&client),
+        server: sockets::peers_of(&client),
         client,
         peer: peer.map(|address| address.ip()),
         path: Some(PathBuf::from(path)).filter(|path| path.is_absolute()),
     }
+}
+
+/// The processes with `wanted` words in their command lines.
+fn processes(wanted: impl Fn(&[String]) -> bool) -> Vec<u32> {
+    pids().filter(|id| wanted(&words(*id))).collect()
+}
+
+fn words(process: u32) -> Vec<String> {
+    let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let words = line
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
 }

@@ -21,7 +21,6 @@ mod read_load;
 mod remote;
 mod server;
 mod session;
-mod sockets;
 #[cfg(test)]
 mod tests;
 mod watcher;

@@ -5,7 +5,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
-use lab::host::{listeners, residency};
+use lab::host::{residency, sockets};
+use lab::sensors::read;
 use lab::units::Bytes;
 use nbd::client::{Address, Target};
 
@@ -13,7 +14,6 @@ use super::disk::ExaminedDisk;
 use super::null_export::Over;
 use super::read_load::Opening;
 use super::session::DoctorSession;
-use super::sockets;
 
 /// Bytes of a file that are taken out of the page cache at a time at most: all of it.
 const WHOLE: u64 = 1 << 62;
@@ -53,10 +53,10 @@ impl RemoteServer {
                 let address = (host.as_str(), *port).to_socket_addrs().ok();
                 let address = address.and_then(|mut all| all.next());
                 let is_here = address.is_some_and(|address| address.ip().is_loopback());
-                let found = is_here.then(|| listeners::owner_of_tcp(*port)).flatten();
+                let found = is_here.then(|| sockets::owner_of_tcp(*port)).flatten();
                 (address, is_here, found)
             }
-            Address::Unix(path) => (None, true, listeners::owner_of_unix(path)),
+            Address::Unix(path) => (None, true, sockets::owner_of_unix(path)),
             Address::Vsock(_) => (None, false, None),
         };
         let mut far = Self {
@@ -143,8 +143,8 @@ fn disk_of(session: &DoctorSession<'_>, process: u32, export: &str) -> Result<Se
         let found = std::fs::metadata(path);
         found.is_ok_and(|found| found.file_type().is_block_device() || found.len() >= 1 << 20)
     };
-    let mut files = sockets::files_of(process);
     let program = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+    let mut files = files_of(process);
     files.retain(|path| is_disk(path) && *path != program);
     match files.as_slice() {
         [only] => Ok(ServerDisk::file(only.clone())),
@@ -152,5 +152,26 @@ fn disk_of(session: &DoctorSession<'_>, process: u32, export: &str) -> Result<Se
         _ => Err(
             "the server has several files open, and it is not known which is the disk".to_owned(),
         ),
+    }
+}
+
+/// The files and devices that a process has open.
+fn files_of(process: u32) -> Vec<PathBuf> {
+    let files = read::descriptors(process).map(|(_, file)| file);
+    let mut files: Vec<_> = files.filter(|file| file.is_absolute()).collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::files_of;
+
+    #[test]
+    fn what_a_process_has_open_is_reported() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let files = files_of(std::process::id());
+        assert!(files.iter().any(|path| path == file.path()), "{files:?}");
     }
 }

@@ -19,8 +19,8 @@ use tempfile::TempDir;
 use super::protocol::{FioFolder, FioReady};
 use crate::LabError;
 use crate::fio::process::Fio;
-use crate::host::listeners;
 use crate::host::mounts::{self, Mount};
+use crate::host::sockets;
 use crate::sensors::{ProcessCpu, read};
 use crate::supervisor::{Supervised, Terminate};
 use crate::units::Bytes;
@@ -78,7 +78,7 @@ impl FioServer {
         let made = directories.iter().map(|directory| folder_in(directory));
         let made: Vec<(TempDir, FioFolder)> = made.collect::<Result<_, _>>()?;
         let (mut folders, told): (Vec<TempDir>, Vec<FioFolder>) = made.into_iter().unzip();
-        let port = listeners::free_port(address)?;
+        let port = sockets::free_port(address)?;
         let kind = if address.is_ipv6() { "ip6" } else { "ip" };
         let mut command = Command::new(&fio.program);
         command
@@ -115,7 +115,7 @@ impl FioServer {
     }
 
     fn wait_until_it_listens(&self) -> Result<(), FioServerError> {
-        let listens = || listeners::listens(self.ready.port).then_some(());
+        let listens = || sockets::listens(self.ready.port).then_some(());
         self.child
             .wait_ready(START_LIMIT, POLL, &mut |_| true, listens)
             .ok_or(FioServerError::Deaf)

@@ -13,7 +13,7 @@ use std::time::Instant;
 use super::protocol::{self, About, Clock, Counters, SampleLine};
 use crate::checks::cache::DroppedThere;
 use crate::checks::direct::Residency;
-use crate::host::{listeners, machine, residency};
+use crate::host::{machine, residency, sockets};
 use crate::sensors::{Disks, Sample, Sampler, read};
 use crate::units::{Bytes, MIB, Nanos};
 
@@ -109,7 +109,7 @@ impl AgentService {
         if let Some((_, pid, _)) = known.filter(is_there) {
             return Some(pid);
         }
-        let pid = listeners::owner_of_tcp(port)?;
+        let pid = sockets::owner_of_tcp(port)?;
         *known = read::one_process(pid).map(|cpu| (port, pid, cpu.started));
         Some(pid)
     }
@@ -177,11 +177,12 @@ fn open_files_residency(pid: u32) -> Option<Residency> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut sum: Option<Residency> = None;
     let processes = std::iter::once(pid).chain(read::below(pid));
-    let files = processes.flat_map(open_files).take(FILES_MAX);
-    for (link, size) in files {
-        let Ok(file) = fs::read_link(&link) else {
-            continue;
-        };
+    let files = processes.flat_map(read::descriptors);
+    let large = files.filter_map(|(link, file)| {
+        let size = disk_size(&link).filter(|size| *size >= FILE_MIN)?;
+        Some((link, file, Bytes(size)))
+    });
+    for (link, file, size) in large.take(FILES_MAX) {
         if seen.contains(&file) {
             continue;
         }
@@ -199,21 +200,7 @@ fn open_files_residency(pid: u32) -> Option<Residency> {
     sum
 }
 
-/// The regular files and block devices that a process has open, and their sizes.
-fn open_files(pid: u32) -> Vec<(PathBuf, Bytes)> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let path = entry.path();
-            let size = disk_size(&path)?;
-            (size >= FILE_MIN).then_some((path, Bytes(size)))
-        })
-        .collect()
-}
-
+/// The size of a regular file or a block device.
 fn disk_size(path: &Path) -> Option<u64> {
     let found = fs::metadata(path).ok()?;
     let kind = found.file_type();

@@ -13,7 +13,7 @@ use super::http::{Head, parse_head};
 use super::local::{AgentService, FioServer, Iperf3Server, Rights};
 use super::protocol::{ANSWER_LEN_MAX, HEAD_LEN_MAX};
 use super::*;
-use crate::host::listeners;
+use crate::host::sockets;
 use crate::units::Nanos;
 
 #[derive(Debug)]
@@ -330,12 +330,12 @@ fn fio_takes_jobs_of_another_fio_and_ends_as_a_whole() {
         .spawn()
         .unwrap();
     // The job runs in a process below the server.
-    let pid = listeners::owner_of_tcp(port).unwrap();
+    let pid = sockets::owner_of_tcp(port).unwrap();
     // Helper, connection, job.
     wait_for(|| (crate::sensors::read::below(pid).len() > 2).then_some(()));
     let below = crate::sensors::read::below(pid);
     drop(server);
-    assert!(!listeners::listens(port));
+    assert!(!sockets::listens(port));
     wait_for(|| {
         let is_gone = |pid: &u32| crate::sensors::read::one_process(*pid).is_none();
         below.iter().all(is_gone).then_some(())
@@ -395,7 +395,7 @@ fn iperf3_takes_tests_one_after_the_other_and_ends_when_dropped() {
         assert!(server.is_running());
     }
     drop(server);
-    assert!(!listeners::listens(port));
+    assert!(!sockets::listens(port));
 }
 
 proptest! {

@@ -10,13 +10,13 @@ pub mod data;
 mod facts;
 pub mod identity;
 mod link;
-pub mod listeners;
 mod machine;
 pub mod mounts;
 pub mod network_mount;
 pub mod residency;
 pub mod route;
 pub mod safety;
+pub mod sockets;
 
 pub(crate) use facts::target_facts;
 pub use facts::{KnownTarget, MeasuredCeilings, Process, Role, TargetFacts, TargetPlace};

@@ -1,6 +1,7 @@
 //! Reading the sensors. Nothing here decides; a file that cannot be read is an absent sensor.
 
 use std::fs;
+use std::path::PathBuf;
 
 use super::{
     CoreTimes, Counter, DiskCounters, Gauge, Interrupts, NetCounters, ProcessCpu, disks,
@@ -101,6 +102,18 @@ pub(crate) fn below(pid: u32) -> Vec<u32> {
 pub fn pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The descriptors of process `pid` below `/proc`, each with what it is open on. Only the links are read: looking
+/// at the files could wait for a server that does not answer.
+pub fn descriptors(pid: u32) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+    let entries = entries.into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let descriptor = entry.path();
+        let file = fs::read_link(&descriptor).ok()?;
+        Some((descriptor, file))
+    })
 }
 
 /// The CPU time of process `pid` alone.

@@ -16,7 +16,7 @@ use super::result::{ToolFigure, ToolResult, Unit};
 use super::{
     Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError, ToolKind, Writes,
 };
-use crate::host::listeners;
+use crate::host::sockets;
 use crate::plan::bounds;
 use crate::units::{Bytes, Nanos};
 
@@ -93,7 +93,7 @@ impl Iperf3Process {
         tests: Tests,
         tick: Tick<'_>,
     ) -> Result<Self, ToolError> {
-        let port = listeners::free_port(address);
+        let port = sockets::free_port(address);
         let port = port.map_err(|error| ToolError::system("find a free port", error))?;
         let command = server(installed, address, port, tests);
         let server = Self {
@@ -119,7 +119,7 @@ impl Iperf3Process {
 
     /// Asking the server itself would be a test.
     fn wait_until_it_listens(&self, tick: Tick<'_>) -> Result<(), ToolError> {
-        let listens = || listeners::listens(self.port).then_some(());
+        let listens = || sockets::listens(self.port).then_some(());
         let found = self.running.wait_until(START, tick, listens)?;
         found.ok_or_else(|| {
             let said = self.running.last_line();

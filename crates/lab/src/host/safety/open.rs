@@ -1,7 +1,7 @@
 //! Programs that have something open, by what `/proc` shows.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::sensors::read;
@@ -24,21 +24,9 @@ pub(super) fn program(path: &Path) -> Option<String> {
 
 fn look(path: &Path) -> Option<String> {
     let others = read::pids().filter(|pid| *pid != std::process::id());
-    others
-        .map(|pid| PathBuf::from(format!("/proc/{pid}")))
-        .filter(|process| has_open(process, path))
-        .find_map(|process| {
-            let name = fs::read_to_string(process.join("comm")).ok()?;
-            let number = process.file_name()?.to_string_lossy().into_owned();
-            Some(format!("{} {number}", name.trim()))
-        })
-}
-
-fn has_open(process: &Path, path: &Path) -> bool {
-    let files = fs::read_dir(process.join("fd")).into_iter().flatten();
-    files
-        .flatten()
-        // The links alone: looking at the files could wait for a server that is away.
-        .filter_map(|file| fs::read_link(file.path()).ok())
-        .any(|target| target == path)
+    let has_open = |pid: &u32| read::descriptors(*pid).any(|(_, file)| file == path);
+    others.filter(has_open).find_map(|pid| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        Some(format!("{} {pid}", name.trim()))
+    })
 }

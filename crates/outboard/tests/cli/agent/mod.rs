@@ -343,7 +343,7 @@ fn assert_held(program: &str, right: &str, path: &str) {
         let port = u16::try_from(told["port"].as_u64().expect("a port")).expect("a port");
         Some((stream, port))
     };
-    let is_there = |port: u16| lab::host::listeners::listens(port);
+    let is_there = |port: u16| lab::host::sockets::listens(port);
     let (stream, port) = start().expect("it is the first one");
     assert!(is_there(port));
     assert!(start().is_none());
