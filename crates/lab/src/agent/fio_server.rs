@@ -166,8 +166,7 @@ fn folder_in(directory: &Path) -> Result<(TempDir, FioFolder), FioServerError> {
     let folder = folder.map_err(failed)?;
     let found = std::fs::metadata(folder.path()).map_err(failed)?;
     let space = rustix::fs::statvfs(folder.path()).map_err(|error| failed(error.into()))?;
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mounts = mounts::parse(&table);
+    let mounts = mounts::of_this_process();
     let mount = mounts::find(&mounts, &directory);
     let told = |of: fn(&Mount) -> &String| mount.map_or("unknown", |mount| of(mount)).to_owned();
     let told = FioFolder {

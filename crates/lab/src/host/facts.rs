@@ -142,7 +142,7 @@ pub struct KnownTarget {
 /// Finds out about a target. `measured` are the ceilings measured once for all of them.
 #[must_use]
 pub(crate) fn target_facts(known: KnownTarget, measured: &MeasuredCeilings) -> TargetFacts {
-    let mounts = mount_table();
+    let mounts = mounts::of_this_process();
     let mount = match &known.place {
         TargetPlace::Directory(path) => mounts::find(&mounts, path),
         TargetPlace::Device(_) | TargetPlace::Uri(_) | TargetPlace::There { .. } => None,
@@ -182,7 +182,7 @@ pub(crate) fn target_facts(known: KnownTarget, measured: &MeasuredCeilings) -> T
             .as_ref()
             .and_then(|device| identity::of(&device.name)),
         device: device.map(|device| device.name),
-        interface: peer.and_then(interface),
+        interface: peer.and_then(route::to),
         data: None,
         dio_align: None,
         ceilings: ceilings_of(server, peer, measured),
@@ -233,11 +233,6 @@ impl MeasuredCeilings {
     }
 }
 
-fn mount_table() -> Vec<Mount> {
-    fs::read_to_string("/proc/self/mountinfo")
-        .map_or_else(|_| Vec::new(), |text| mounts::parse(&text))
-}
-
 /// The device by the mount's number, or by its source where the filesystem has a number of its own
 /// (btrfs).
 fn own_device(mount: &Mount) -> Option<DiskCounters> {
@@ -258,8 +253,7 @@ fn own_device(mount: &Mount) -> Option<DiskCounters> {
 }
 
 fn attribute(device: &str, name: &str) -> Option<String> {
-    let text = fs::read_to_string(format!("/sys/class/block/{device}/{name}")).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    read::attribute(&Path::new("/sys/class/block").join(device).join(name))
 }
 
 fn server_of(
@@ -293,24 +287,10 @@ fn ceilings_of(server: Server, peer: Option<IpAddr>, measured: &MeasuredCeilings
     match server {
         Server::None => {}
         Server::Here => found.extend(measured.socket.clone()),
-        Server::Elsewhere => found.extend(peer.and_then(link)),
+        Server::Elsewhere => found.extend(
+            peer.and_then(route::link)
+                .map(|(interface, speed)| Ceiling::of_link(interface, speed)),
+        ),
     }
     found
-}
-
-/// The ceiling of the interface that leads to `peer`, where the interface gives its speed.
-fn link(peer: IpAddr) -> Option<Ceiling> {
-    let (interface, speed) = super::link(peer)?;
-    Some(Ceiling::of_link(interface, speed))
-}
-
-/// The interface that leads to `peer`.
-fn interface(peer: IpAddr) -> Option<String> {
-    // Its route is in no table that is read here.
-    if peer.is_loopback() {
-        return Some("lo".into());
-    }
-    let v4 = fs::read_to_string("/proc/net/route").unwrap_or_default();
-    let v6 = fs::read_to_string("/proc/net/ipv6_route").unwrap_or_default();
-    route::interface(peer, &v4, &v6)
 }

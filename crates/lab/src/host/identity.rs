@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::checks::identity::Identity;
+use crate::sensors::read::attribute;
 
 /// Files below a device's folder that give a serial: of the disk (virtio, nvme, mmc), and of what it is
 /// made of where it is no hardware (a mapping, an array, a loop device).
@@ -33,7 +34,7 @@ pub fn of(name: &str) -> Option<Identity> {
         serial: serial(&folder),
         world_wide_name: value("ID_WWN_WITH_EXTENSION")
             .or_else(|| value("ID_WWN"))
-            .or_else(|| text(&folder.join("wwid"))),
+            .or_else(|| attribute(&folder.join("wwid"))),
         place: value("ID_PATH").or_else(|| place(&folder)),
     })
 }
@@ -41,7 +42,9 @@ pub fn of(name: &str) -> Option<Identity> {
 /// The serial of the disk with this folder below `/sys`: the device's own before udev's.
 #[must_use]
 pub fn serial(folder: &Path) -> Option<String> {
-    let own = SERIALS.iter().find_map(|file| text(&folder.join(file)));
+    let own = SERIALS
+        .iter()
+        .find_map(|file| attribute(&folder.join(file)));
     own.or_else(|| property(&database(folder), "ID_SERIAL_SHORT"))
         .or_else(|| usb_serial(folder))
 }
@@ -59,7 +62,7 @@ fn usb_serial(folder: &Path) -> Option<String> {
     let device = folder
         .ancestors()
         .find(|above| above.join("idProduct").exists())?;
-    text(&device.join("serial"))
+    attribute(&device.join("serial"))
 }
 
 /// The device's way through the hardware, where it has one.
@@ -70,8 +73,8 @@ fn place(folder: &Path) -> Option<String> {
 }
 
 fn database(folder: &Path) -> String {
-    let entry =
-        text(&folder.join("dev")).map(|number| PathBuf::from(format!("/run/udev/data/b{number}")));
+    let entry = attribute(&folder.join("dev"))
+        .map(|number| PathBuf::from(format!("/run/udev/data/b{number}")));
     entry
         .and_then(|path| fs::read_to_string(path).ok())
         .unwrap_or_default()
@@ -83,11 +86,6 @@ fn property(database: &str, key: &str) -> Option<String> {
         .filter_map(|line| line.strip_prefix("E:")?.split_once('='))
         .find(|(found, value)| *found == key && !value.is_empty())
         .map(|(_, value)| value.to_owned())
-}
-
-fn text(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

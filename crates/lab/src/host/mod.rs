@@ -9,7 +9,6 @@ pub mod ceilings;
 pub mod data;
 mod facts;
 pub mod identity;
-mod link;
 mod machine;
 pub mod mounts;
 pub mod network_mount;
@@ -20,8 +19,8 @@ pub mod sockets;
 
 pub(crate) use facts::target_facts;
 pub use facts::{KnownTarget, MeasuredCeilings, Process, Role, TargetFacts, TargetPlace};
-pub use link::link;
 pub use machine::{Machine, machine};
+pub use route::link;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! `/proc/self/mountinfo`: which filesystem a path is on. Pure. Source: proc_pid_mountinfo(5).
+//! `/proc/self/mountinfo`: which filesystem a path is on. Pure but for [`of_this_process`]. Source: proc_pid_mountinfo(5).
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,13 @@ impl Mount {
             .split(',')
             .find_map(|option| option.strip_prefix("addr=")?.parse().ok())
     }
+}
+
+/// The mounts that this process sees; none where they cannot be read.
+#[must_use]
+pub fn of_this_process() -> Vec<Mount> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo");
+    table.map_or_else(|_| Vec::new(), |table| parse(&table))
 }
 
 /// Every mount, in the kernel's order. Lines that are none are left out.

@@ -1,11 +1,36 @@
-//! `/proc/net/route` and `/proc/net/ipv6_route`: which interface leads to an address. Pure.
+//! `/proc/net/route` and `/proc/net/ipv6_route`: which interface leads to an address ([`interface`], pure), and how
+//! fast its link is.
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::units::BitRate;
 
 /// Bit of a route's flags: it is up.
 const UP: u32 = 1;
 /// Bit of a route's flags: it refuses.
 const REJECT: u32 = 0x0200;
+
+/// The interface of this machine that leads to `peer`.
+#[must_use]
+pub(super) fn to(peer: IpAddr) -> Option<String> {
+    // Its route is in no table that is read here.
+    if peer.is_loopback() {
+        return Some("lo".into());
+    }
+    let table = |name| fs::read_to_string(format!("/proc/net/{name}")).unwrap_or_default();
+    interface(peer, &table("route"), &table("ipv6_route"))
+}
+
+/// The interface that leads to `peer` and its speed; none where it gives none, as loopback does.
+#[must_use]
+pub fn link(peer: IpAddr) -> Option<(String, BitRate)> {
+    let interface = to(peer)?;
+    let speed = fs::read_to_string(format!("/sys/class/net/{interface}/speed")).ok()?;
+    // Interfaces without a link give -1, which is no number here.
+    let mbit: u64 = speed.trim().parse().ok()?;
+    (mbit > 0).then(|| (interface, BitRate::from_mbit(mbit)))
+}
 
 /// The interface of the longest prefix that holds `address`; of equals, the one of the least metric.
 #[must_use]

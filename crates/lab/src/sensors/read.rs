@@ -1,7 +1,7 @@
 //! Reading the sensors. Nothing here decides; a file that cannot be read is an absent sensor.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{
     CoreTimes, Counter, DiskCounters, Gauge, Interrupts, NetCounters, ProcessCpu, disks,
@@ -65,6 +65,12 @@ pub fn load() -> Vec<Gauge> {
 #[must_use]
 pub fn memory() -> Vec<Gauge> {
     text("/proc/meminfo").map_or_else(Vec::new, |text| load_of::parse_memory(&text))
+}
+
+/// The one value that a file of `/sys` holds; none where it cannot be read or is empty.
+pub(crate) fn attribute(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 fn text(path: &str) -> Option<String> {

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::read::attribute;
 use super::{Counter, Gauge, thermal};
 
 /// Readings from one of the dear sensors to the next.
@@ -153,17 +154,12 @@ fn numbered(folder: &Path, prefix: &str) -> Vec<(u32, PathBuf)> {
     entries(folder, |name| name.strip_prefix(prefix)?.parse().ok())
 }
 
-fn trimmed(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-}
-
 /// Zones are named by what they measure; the second one of a name gets its number.
 fn zones(root: &Path) -> Vec<SysfsPath> {
     let mut found: Vec<SysfsPath> = Vec::new();
     for (number, folder) in numbered(&root.join("sys/class/thermal"), "thermal_zone") {
         let path = folder.join("temp");
-        let Some(kind) = trimmed(&folder.join("type")).filter(|_| path.exists()) else {
+        let Some(kind) = attribute(&folder.join("type")).filter(|_| path.exists()) else {
             continue;
         };
         let is_taken = found.iter().any(|place| place.item == kind);
@@ -183,11 +179,11 @@ fn zones(root: &Path) -> Vec<SysfsPath> {
 fn chips(root: &Path, zones: &[String]) -> Vec<SysfsPath> {
     let mut found = Vec::new();
     for (_, folder) in numbered(&root.join("sys/class/hwmon"), "hwmon") {
-        let Some(chip) = trimmed(&folder.join("name")) else {
+        let Some(chip) = attribute(&folder.join("name")) else {
             continue;
         };
         for (input, path) in inputs(&folder) {
-            let label = trimmed(&folder.join(format!("{input}_label")));
+            let label = attribute(&folder.join(format!("{input}_label")));
             if let Some(item) = thermal::chip_item(&chip, label.as_deref(), &input, zones) {
                 found.push(SysfsPath {
                     item,

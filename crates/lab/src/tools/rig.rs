@@ -16,6 +16,7 @@ use super::files::{make_folder, remove_folder};
 use super::layout::RigLayout;
 use super::process::Running;
 use super::{Invocation, Tick, ToolDirs, ToolError};
+use crate::host::mounts;
 use crate::stats::Rng;
 use crate::units::{Bytes, MIB};
 
@@ -157,12 +158,13 @@ impl<'a> Rig<'a> {
     fn fall(&mut self) -> Result<(), ToolError> {
         self.servers.clear();
         if let Some(at) = self.attached.take() {
-            let at = at.to_string_lossy().into_owned();
+            let is_mounted = || mounts::of_this_process().iter().any(|one| one.point == at);
+            let path = at.to_string_lossy();
             let go = &mut |_| true;
             // A disk that lost drives goes with a complaint that data may be lost, which they are.
-            let plain = self.outboard(&["detach", &at], go);
-            if plain.is_err() && is_mounted(&at) {
-                self.outboard(&["detach", &at, "--force"], go)?;
+            let plain = self.outboard(&["detach", &path], go);
+            if plain.is_err() && is_mounted() {
+                self.outboard(&["detach", &path, "--force"], go)?;
             }
         }
         remove_folder(self.layout.folder())
@@ -175,13 +177,6 @@ impl Drop for Rig<'_> {
             tracing::error!(%error, "a disk of the lab stays");
         }
     }
-}
-
-/// Whether something is mounted there.
-fn is_mounted(at: &str) -> bool {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mut places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    places.any(|place| place.replace("\\040", " ") == at)
 }
 
 /// Bytes that neither compress nor repeat; the same for the same seed.

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::sensors::read::attribute;
+
 /// Major and minor number.
 pub(super) type Number = (u32, u32);
 
@@ -86,8 +88,7 @@ impl Device {
 
     /// What a file of the device says.
     pub(super) fn text(&self, file: &str) -> Option<String> {
-        let text = fs::read_to_string(self.folder.join(file)).ok()?;
-        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        attribute(&self.folder.join(file))
     }
 
     /// Its folder and those it is plugged into, from the inside.
