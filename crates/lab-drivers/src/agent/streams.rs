@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use lab::agent::local::{AgentService, FioServer, FioServerError, Iperf3Server, Iperf3ServerError};
+use lab::agent::local::{AgentService, FioServer, FioServerError, Iperf3Server};
 use lab::sensors::Sampler;
+use lab::tools::ToolError;
 use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -67,7 +68,7 @@ pub(super) async fn iperf3(
     address: IpAddr,
     place: OwnedSemaphorePermit,
     stopping: watch::Receiver<bool>,
-) -> Result<Receiver<Bytes>, Iperf3ServerError> {
+) -> Result<Receiver<Bytes>, ToolError> {
     let server = engine::blocking(move || Iperf3Server::start(address)).await?;
     let ready = server.ready().clone();
     Ok(held(

@@ -5,23 +5,11 @@
 //!
 //! Invariant: it works in a folder that is removed afterwards.
 
-use std::io;
 use std::net::IpAddr;
 
 use super::protocol::Iperf3Ready;
 use crate::tools::iperf3::{Iperf3Process, PROGRAM, Tests};
 use crate::tools::{ToolDirs, ToolError, find};
-
-/// Why there is no iperf3 to test against.
-#[derive(Debug, thiserror::Error)]
-pub enum Iperf3ServerError {
-    /// None is installed, or it does not listen.
-    #[error("{0}")]
-    Tool(#[from] ToolError),
-    /// There is no folder for what it prints.
-    #[error("cannot make a temporary folder: {0}")]
-    Folder(io::Error),
-}
 
 /// An iperf3 that takes tests, until this is dropped.
 #[derive(Debug)]
@@ -36,10 +24,11 @@ impl Iperf3Server {
     /// Starts one at `address`, on a free port. Blocks until it listens.
     ///
     /// # Errors
-    /// [`Iperf3ServerError`]; nothing is left running then.
-    pub fn start(address: IpAddr) -> Result<Self, Iperf3ServerError> {
+    /// [`ToolError`]; nothing is left running then.
+    pub fn start(address: IpAddr) -> Result<Self, ToolError> {
         let installed = find(PROGRAM)?;
-        let folder = tempfile::tempdir().map_err(Iperf3ServerError::Folder)?;
+        let folder = tempfile::tempdir()
+            .map_err(|error| ToolError::system("make a temporary folder", error))?;
         let place = ToolDirs {
             directory: folder.path(),
             beside: &[],

@@ -18,7 +18,7 @@ use crate::sensors::{Disks, Sample, Sampler, read};
 use crate::units::{Bytes, MIB, Nanos};
 
 pub use super::fio_server::{FioServer, FioServerError};
-pub use super::iperf3_server::{Iperf3Server, Iperf3ServerError};
+pub use super::iperf3_server::Iperf3Server;
 
 /// Open files of the server that are looked into.
 const FILES_MAX: usize = 64;

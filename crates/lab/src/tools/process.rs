@@ -93,7 +93,7 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    pub(super) fn system(what: impl Into<String>, source: std::io::Error) -> Self {
+    pub(crate) fn system(what: impl Into<String>, source: std::io::Error) -> Self {
         Self::System {
             what: what.into(),
             source,
