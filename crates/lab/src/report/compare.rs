@@ -10,12 +10,12 @@ use serde::Serialize;
 
 use super::sentences::worded;
 use super::square::{Square, squares};
-use super::summary::{Row, Summary, refusal};
+use super::summary::{Row, Summary, refusal, side};
 use super::{short, table::aligned};
 use crate::checks::identity::Identity;
 use crate::checks::{self, Validity};
 use crate::stats::{Comparison, compare_unpaired};
-use crate::store::{Cell, RunId, RunRecord};
+use crate::store::{RunId, RunRecord};
 use crate::units::significant;
 
 /// The longest name in a line.
@@ -170,26 +170,17 @@ fn refused((a, row_a): (&RunRecord, &Row), (b, row_b): (&RunRecord, &Row)) -> Op
             return Some(format!("in run {} it is invalid: {reason}", run.id));
         }
     }
-    let side = |run, row: &Row| {
-        let cell = cells(run, row).find(|cell| !cell.has_failed())?;
-        Some((run, &run.plan.workloads[row.workload], cell))
-    };
+    let side = |run, row: &Row| side(run, row.workload, row.target);
     if row_a.figure != row_b.figure || row_a.unit != row_b.unit {
         return Some(format!("{} is no {}", row_a.figure, row_b.figure));
     }
     refusal(side(a, row_a)?, side(b, row_b)?)
 }
 
-fn cells<'a>(run: &'a RunRecord, row: &Row) -> impl Iterator<Item = &'a Cell> {
-    let (workload, target) = (row.workload, row.target);
-    run.cells
-        .iter()
-        .filter(move |cell| (cell.workload, cell.target) == (workload, target))
-}
-
 /// The usable figures, turned so that more is better.
 fn goodness(run: &RunRecord, row: &Row) -> Vec<f64> {
-    let figures = cells(run, row)
+    let figures = run
+        .cells_of(row.workload, row.target)
         .filter(|cell| cell.is_usable())
         .filter_map(|cell| cell.headline());
     figures

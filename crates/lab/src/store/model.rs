@@ -279,6 +279,16 @@ pub struct RunRecord {
     pub findings: Vec<Finding>,
 }
 
+impl RunRecord {
+    /// The measurements of a test on a target, in their order.
+    pub fn cells_of(&self, workload: usize, target: usize) -> impl Iterator<Item = &Cell> {
+        let place = (workload, target);
+        self.cells
+            .iter()
+            .filter(move |cell| (cell.workload, cell.target) == place)
+    }
+}
+
 /// A line of `lab list`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunLine {

@@ -70,11 +70,7 @@ fn percentiles(rows: &[&Row]) -> Option<Figure> {
 }
 
 fn heat(run: &RunRecord, row: &Row) -> Option<Figure> {
-    let cells: Vec<_> = run
-        .cells
-        .iter()
-        .filter(|cell| cell.workload == row.workload && cell.target == row.target)
-        .collect();
+    let cells: Vec<_> = run.cells_of(row.workload, row.target).collect();
     let columns: Vec<Column> = cells
         .iter()
         .map(|cell| Column {

@@ -1,6 +1,6 @@
 //! Every target compared with the baseline: paired by block, and only where the jobs are equal.
 
-use super::{Overall, Row, TestComparison, cells};
+use super::{Overall, Row, TestComparison};
 use crate::checks::asymmetry::JobShape;
 use crate::checks::{self, Validity};
 use crate::plan::Workload;
@@ -57,19 +57,24 @@ fn comparison(run: &RunRecord, pair: RowPair, rows: &[Row]) -> TestComparison {
     }
 }
 
-/// Two targets in one test, by block: the first over the second.
+/// Two targets in one test: the first over the second in each block that has both, usable.
 pub(super) fn of_two(
     run: &RunRecord,
     workload: usize,
     target: usize,
     baseline: usize,
 ) -> Vec<(u32, f64)> {
-    let pair = RowPair {
-        workload,
-        target,
-        baseline,
+    let usable = |target| {
+        let all = run.cells_of(workload, target);
+        all.filter(|cell| cell.is_usable())
     };
-    ratios(run, pair)
+    usable(target)
+        .filter_map(|first| {
+            let second = usable(baseline).find(|second| second.block == first.block)?;
+            let ratio = first.headline()?.over(&second.headline()?);
+            Some((first.block, ratio))
+        })
+        .collect()
 }
 
 /// `target` over `baseline` in one test, in each block that has both.
@@ -92,17 +97,20 @@ fn refused(run: &RunRecord, pair: RowPair, rows: &[Row]) -> Option<String> {
             return Some(format!("{} is invalid: {reason}", row.label));
         }
     }
-    let side = |target| {
-        // One that failed is no answer.
-        let mut all = cells(run, pair.workload, target).into_iter();
-        let cell = all.find(|cell| !cell.has_failed())?;
-        Some((run, &run.plan.workloads[pair.workload], cell))
-    };
+    let side = |target| side(run, pair.workload, target);
     refusal(side(pair.target)?, side(pair.baseline)?)
 }
 
 /// A measurement with its run and its test.
-type Side<'a> = (&'a RunRecord, &'a Workload, &'a Cell);
+pub(in crate::report) type Side<'a> = (&'a RunRecord, &'a Workload, &'a Cell);
+
+/// The first measurement of a test on a target that did not fail: one that failed is no answer.
+pub(in crate::report) fn side(run: &RunRecord, workload: usize, target: usize) -> Option<Side<'_>> {
+    let cell = run
+        .cells_of(workload, target)
+        .find(|cell| !cell.has_failed())?;
+    Some((run, &run.plan.workloads[workload], cell))
+}
 
 /// Why two measurements may not be compared: their jobs or their tools differ.
 pub(in crate::report) fn refusal(a: Side<'_>, b: Side<'_>) -> Option<String> {
@@ -147,22 +155,6 @@ fn job_shape((run, workload, cell): Side<'_>) -> Option<JobShape> {
     })
 }
 
-/// Target over baseline in each block that has both, usable.
-fn ratios(run: &RunRecord, pair: RowPair) -> Vec<(u32, f64)> {
-    let usable = |target| {
-        cells(run, pair.workload, target)
-            .into_iter()
-            .filter(|cell| cell.is_usable())
-    };
-    usable(pair.target)
-        .filter_map(|first| {
-            let second = usable(pair.baseline).find(|second| second.block == first.block)?;
-            let ratio = first.headline()?.over(&second.headline()?);
-            Some((first.block, ratio))
-        })
-        .collect()
-}
-
 /// For each target, the geometric mean over the tests that were compared, in each block that has all
 /// of them.
 pub(super) fn overall(run: &RunRecord, comparisons: &[TestComparison]) -> Vec<Overall> {
@@ -182,14 +174,7 @@ fn overall_of(run: &RunRecord, target: usize, all: &[TestComparison]) -> Option<
     let baseline = compared.first()?.baseline;
     let ratios: Vec<Vec<(u32, f64)>> = compared
         .iter()
-        .map(|test| {
-            let pair = RowPair {
-                workload: test.workload,
-                target,
-                baseline,
-            };
-            ratios(run, pair)
-        })
+        .map(|test| of_two(run, test.workload, target, baseline))
         .collect();
     let means: Vec<f64> = ratios
         .first()?

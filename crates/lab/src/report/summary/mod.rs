@@ -4,7 +4,7 @@ mod comparisons;
 mod row;
 mod run_findings;
 
-pub(super) use comparisons::{compared, refusal};
+pub(super) use comparisons::{compared, refusal, side};
 pub(super) use run_findings::blocks_again;
 
 use serde::Serialize;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::checks::{Finding, Validity};
 use crate::fio::{Histogram, Quantile};
 use crate::stats::{Comparison, Interval};
-use crate::store::{Cell, RunRecord};
+use crate::store::RunRecord;
 use crate::tools::{Better, Unit};
 use crate::units::Nanos;
 
@@ -187,11 +187,4 @@ impl Row {
         }
         self.findings.push(finding);
     }
-}
-
-fn cells(run: &RunRecord, workload: usize, target: usize) -> Vec<&Cell> {
-    run.cells
-        .iter()
-        .filter(|cell| cell.workload == workload && cell.target == target)
-        .collect()
 }

@@ -1,6 +1,6 @@
 //! One test on one target: what all its measurements say together.
 
-use super::{BlockPoint, Cpu, FigureRow, Row, cells};
+use super::{BlockPoint, Cpu, FigureRow, Row};
 use crate::checks::denominators::per_mib;
 use crate::checks::{self, Check, Finding, Level, Validity};
 use crate::fio::Histogram;
@@ -15,7 +15,7 @@ use crate::units::{Bytes, Nanos};
 const USABLE_MIN: usize = 3;
 
 pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
-    let all = cells(run, workload, target);
+    let all: Vec<&Cell> = run.cells_of(workload, target).collect();
     let usable: Vec<&Cell> = all
         .iter()
         .copied()

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{cells, comparisons};
+use super::comparisons;
 use crate::checks::order::{Layer, LayerComparison};
 use crate::checks::sweep::Sweep;
 use crate::checks::{self, Check, Finding, Level};
@@ -25,7 +25,10 @@ fn failures(run: &RunRecord) -> Vec<Finding> {
     let targets = run.manifest.targets.iter().enumerate();
     let pairs = targets.flat_map(|(target, facts)| {
         let tests = run.plan.workloads.iter().enumerate();
-        tests.map(move |(workload, test)| (cells(run, workload, target), test, facts))
+        tests.map(move |(workload, test)| {
+            let all: Vec<_> = run.cells_of(workload, target).collect();
+            (all, test, facts)
+        })
     });
     let failed = pairs.filter_map(|(all, test, facts)| {
         let failed: Vec<_> = all.iter().filter(|cell| cell.has_failed()).collect();
@@ -114,10 +117,7 @@ pub(in crate::report) fn blocks_again(run: &RunRecord) -> Vec<u32> {
 /// What a check says of a target that would make it fast.
 fn explained(run: &RunRecord, workload: usize, target: usize) -> Option<&str> {
     const FAST: [Check; 4] = [Check::Cache, Check::Direct, Check::Data, Check::Ceiling];
-    let cells = run
-        .cells
-        .iter()
-        .filter(|cell| (cell.workload, cell.target) == (workload, target));
+    let cells = run.cells_of(workload, target);
     let mut findings = cells.flat_map(|cell| &cell.findings);
     let found = findings.find(|finding| FAST.contains(&finding.check))?;
     Some(&found.text)
@@ -156,7 +156,7 @@ fn sweeps(run: &RunRecord) -> Vec<Finding> {
 
 /// Whether the measurements of a test were direct; none where there are none.
 fn was_direct(run: &RunRecord, workload: usize, target: usize) -> Option<bool> {
-    let all = cells(run, workload, target);
+    let all: Vec<_> = run.cells_of(workload, target).collect();
     let buffered =
         |finding: &Finding| (finding.check, finding.level) == (Check::Direct, Level::Invalid);
     let count = all
