@@ -3,20 +3,16 @@
 //! Every client is a fio of its own with a connection of its own; the server is ours, on loopback. The
 //! headline is what all get together until the last is done.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{check_cancelled, make_folder};
+use super::files::make_folder;
 use super::layout::{RigLayout, quoted, shown as line};
 use super::programs::{FIO, fio_job};
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::rig::{Rig, random_mib};
-use super::{
-    Installed, Invocation, Program, Ran, Start, Tick, ToolDirs, ToolError, ToolKind, Writes,
-};
+use super::rig::{Rig, write_random};
+use super::{Installed, Invocation, Program, Ran, Start, ToolDirs, ToolError, ToolKind, Writes};
 use crate::fio::{JobResult, parse};
 use crate::plan::{DEPTH_MAX, bounds, size};
 use crate::units::{Bytes, MIB, Nanos};
@@ -97,18 +93,6 @@ pub fn fairness(rates: &[f64]) -> f64 {
     }
 }
 
-fn fill(path: &Path, bytes: Bytes, seed: u64, tick: Tick<'_>) -> Result<(), ToolError> {
-    let failed = |error| ToolError::system(format!("write {}", path.display()), error);
-    let mut options = OpenOptions::new();
-    let options = options.create(true).write(true).truncate(true);
-    let mut file = options.open(path).map_err(failed)?;
-    for number in 0..bytes.0 / MIB {
-        check_cancelled(tick)?;
-        file.write_all(&random_mib(seed ^ number)).map_err(failed)?;
-    }
-    file.sync_all().map_err(failed)
-}
-
 impl ToolKind for ClientsOptions {
     fn program(&self) -> Program {
         PROGRAM
@@ -161,7 +145,7 @@ impl ToolKind for ClientsOptions {
     fn run(&self, start: Start<'_>) -> Result<Ran, ToolError> {
         let mut rig = Rig::new(*start.place)?;
         let image = rig.path("image");
-        fill(&image, self.bytes, start.place.seed, start.tick)?;
+        write_random(&image, self.bytes, start.place.seed, start.tick)?;
         let disk = self.disk(&image);
         let uri = rig.serve(&disk, start.tick)?;
         let command = command(self, start.installed, &uri);

@@ -247,11 +247,11 @@ impl ToolKind for CompileOptions {
             return Ok(Some(said));
         }
         // Left by one that was stopped, or of a test with another number of files.
-        remove_folder(&place.directory.join(SOURCES))?;
         let folder = place.directory.join(SOURCES);
+        remove_folder(&folder)?;
+        make_folder(&folder)?;
         let failed =
             |path: PathBuf, error| ToolError::system(format!("make {}", path.display()), error);
-        fs::create_dir(&folder).map_err(|error| failed(folder.clone(), error))?;
         let write = |name: &str, text: &str| {
             let path = folder.join(name);
             fs::write(&path, text).map_err(|error| failed(path, error))

@@ -4,8 +4,7 @@
 //! "still seems to be operational". Here files with known bytes are on it; it is counted how many of
 //! them can be read while the drive is away and after it is back, and timed when a program gets the first error.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::files::check_cancelled;
 use super::layout::{RigLayout, shown as line};
 use super::result::{ToolFigure, ToolResult, Unit};
-use super::rig::{Rig, random_mib};
+use super::rig::{Rig, random_mib, write_random};
 use super::{Installed, Program, Ran, Start, Tick, ToolDirs, ToolError, ToolKind, Writes};
 use crate::host::residency;
 use crate::plan::{bounds, size};
@@ -108,29 +107,19 @@ fn disk(layout: &RigLayout) -> String {
     format!("linear({drives})")
 }
 
+/// Writes the files, each waited for until it is on the disk.
 fn write_all(
     mounted: &Path,
     bytes: Bytes,
     seed: u64,
     tick: Tick<'_>,
 ) -> Result<Vec<PathBuf>, ToolError> {
-    let mut files = Vec::new();
-    for number in 0..bytes.0 / MIB {
-        check_cancelled(tick)?;
+    let each = (0..bytes.0 / MIB).map(|number| {
         let path = mounted.join(format!("file-{number:05}"));
-        write(&path, seed ^ number)
-            .map_err(|error| ToolError::system(format!("write {}", path.display()), error))?;
-        files.push(path);
-    }
-    Ok(files)
-}
-
-/// Writes 1 MiB and waits until it is on the disk.
-fn write(path: &Path, seed: u64) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options.create(true).write(true).truncate(true).open(path)?;
-    file.write_all(&random_mib(seed))?;
-    file.sync_all()
+        write_random(&path, Bytes(MIB), seed ^ number, tick)?;
+        Ok(path)
+    });
+    each.collect()
 }
 
 /// A user that may attach may drop the whole cache, so one file is enough.
@@ -211,15 +200,18 @@ impl ToolKind for PullOptions {
         let mounted = rig.attach(&disk(&RigLayout::of(start.place)), start.tick)?;
         let files = write_all(&mounted, self.bytes, start.place.seed, start.tick)?;
 
+        let write = |name: &str, tick: Tick<'_>| {
+            write_random(&mounted.join(name), Bytes(MIB), start.place.seed, tick).is_ok()
+        };
         drop_caches(&files);
         rig.pull(&self.drive)?;
         let touched = fs::write(mounted.join("grass"), []).is_ok();
         let pulled = look(&files, start.place.seed, start.tick)?;
-        let wrote_pulled = write(&mounted.join("while-pulled"), start.place.seed).is_ok();
+        let wrote_pulled = write("while-pulled", start.tick);
         rig.plug(&self.drive)?;
         drop_caches(&files);
         let plugged = look(&files, start.place.seed, start.tick)?;
-        let wrote_plugged = write(&mounted.join("afterwards"), start.place.seed).is_ok();
+        let wrote_plugged = write("afterwards", start.tick);
 
         let seen = PullSeen {
             pulled,

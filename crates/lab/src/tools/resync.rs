@@ -145,7 +145,7 @@ impl<'a> Scenario<'a> {
         let paths = HALVES.map(|half| rig.image(half, options.half_size()));
         let [a, b] = paths;
         let [a, b] = [a?, b?].map(|path| path.to_string_lossy().into_owned());
-        rig.outboard(&[&CREATE[..], &[&a, &b]].concat(), start.tick)?;
+        rig.outboard([&CREATE[..], &[&a, &b]].concat(), start.tick)?;
         let disk = options.disk(&RigLayout::of(start.place));
         let mounted = rig.attach(&disk, start.tick)?;
         Ok(Self {
@@ -175,7 +175,7 @@ impl<'a> Scenario<'a> {
     fn re_add(&mut self, tick: Tick<'_>) -> Result<(), ToolError> {
         let half = self.half(tick)?;
         let words = ["array", "re-add", &half.array, "--disk", &half.name];
-        self.rig.outboard(&words, tick).map(drop)
+        self.rig.outboard(words, tick).map(drop)
     }
 
     /// Waits until the half is in this state; bytes a second that were copied meanwhile, as last reported.
@@ -206,7 +206,7 @@ impl<'a> Scenario<'a> {
 
     /// How the half is.
     fn half(&mut self, tick: Tick<'_>) -> Result<Half, ToolError> {
-        let told = self.rig.outboard(&["array", "status", "--json"], tick)?;
+        let told = self.rig.outboard(["array", "status", "--json"], tick)?;
         half_of(&told, &self.image).ok_or(ToolError::Unreadable {
             tool: "outboard array status",
             what: "half of ours",

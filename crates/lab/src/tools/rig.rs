@@ -6,13 +6,14 @@
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 
-use super::files::{make_folder, remove_folder};
+use super::files::{check_cancelled, make_folder, remove_folder};
 use super::layout::RigLayout;
 use super::process::Running;
 use super::{Invocation, Tick, ToolDirs, ToolError};
@@ -55,10 +56,6 @@ impl<'a> Rig<'a> {
         Ok(rig)
     }
 
-    fn failed(&self, what: &str, path: &Path, error: std::io::Error) -> ToolError {
-        ToolError::system(format!("{what} {}", path.display()), error)
-    }
-
     /// Where a file of this name is.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.layout.path(name)
@@ -69,8 +66,8 @@ impl<'a> Rig<'a> {
         let path = self.path(name);
         let mut options = OpenOptions::new();
         let options = options.create(true).write(true).truncate(true);
-        let failed = |error| self.failed("make", &path, error);
-        let file = options.open(&path).map_err(failed)?;
+        let failed = failed("make", &path);
+        let file = options.open(&path).map_err(&failed)?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, size.0) {
             Err(Errno::OPNOTSUPP) => file.set_len(size.0).map_err(failed)?,
             other => other.map_err(|error| failed(error.into()))?,
@@ -81,24 +78,19 @@ impl<'a> Rig<'a> {
     /// Pulls a drive.
     pub(super) fn pull(&self, name: &str) -> Result<(), ToolError> {
         let switch = self.layout.switch(name);
-        fs::write(&switch, []).map_err(|error| self.failed("make", &switch, error))
+        fs::write(&switch, []).map_err(failed("make", &switch))
     }
 
     /// Plugs it in again.
     pub(super) fn plug(&self, name: &str) -> Result<(), ToolError> {
         let switch = self.layout.switch(name);
-        fs::remove_file(&switch).map_err(|error| self.failed("remove", &switch, error))
+        fs::remove_file(&switch).map_err(failed("remove", &switch))
     }
 
     /// Runs one of our own commands.
-    pub(super) fn outboard(&mut self, words: &[&str], tick: Tick<'_>) -> Result<String, ToolError> {
-        let words = words.iter().map(OsString::from);
-        self.own(words, tick)
-    }
-
-    fn own(
+    pub(super) fn outboard(
         &mut self,
-        words: impl IntoIterator<Item = OsString>,
+        words: impl IntoIterator<Item = impl Into<OsString>>,
         tick: Tick<'_>,
     ) -> Result<String, ToolError> {
         let command = Invocation::new(&self.outboard, words);
@@ -122,7 +114,7 @@ impl<'a> Rig<'a> {
 
     /// Attaches a disk with a new filesystem; where it is mounted.
     pub(super) fn attach(&mut self, disk: &str, tick: Tick<'_>) -> Result<PathBuf, ToolError> {
-        self.own(self.layout.attach(disk), tick)?;
+        self.outboard(self.layout.attach(disk), tick)?;
         let at = self.layout.mounted();
         self.attached = Some(at.clone());
         Ok(at)
@@ -162,9 +154,9 @@ impl<'a> Rig<'a> {
             let path = at.to_string_lossy();
             let go = &mut |_| true;
             // A disk that lost drives goes with a complaint that data may be lost, which they are.
-            let plain = self.outboard(&["detach", &path], go);
+            let plain = self.outboard(["detach", &path], go);
             if plain.is_err() && is_mounted() {
-                self.outboard(&["detach", &path, "--force"], go)?;
+                self.outboard(["detach", &path, "--force"], go)?;
             }
         }
         remove_folder(self.layout.folder())
@@ -179,9 +171,32 @@ impl Drop for Rig<'_> {
     }
 }
 
+fn failed(what: &str, path: &Path) -> impl Fn(std::io::Error) -> ToolError + use<> {
+    let what = format!("{what} {}", path.display());
+    move |error| ToolError::system(what.clone(), error)
+}
+
 /// Bytes that neither compress nor repeat; the same for the same seed.
 pub(super) fn random_mib(seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     let words = MIB / 8;
     (0..words).flat_map(|_| rng.next().to_le_bytes()).collect()
+}
+
+/// Writes `bytes`, whole MiB of [`random_mib`], and waits until they are on the disk.
+pub(super) fn write_random(
+    path: &Path,
+    bytes: Bytes,
+    seed: u64,
+    tick: Tick<'_>,
+) -> Result<(), ToolError> {
+    let failed = |error| ToolError::system(format!("write {}", path.display()), error);
+    let mut options = OpenOptions::new();
+    let options = options.create(true).write(true).truncate(true);
+    let mut file = options.open(path).map_err(failed)?;
+    for number in 0..bytes.0 / MIB {
+        check_cancelled(tick)?;
+        file.write_all(&random_mib(seed ^ number)).map_err(failed)?;
+    }
+    file.sync_all().map_err(failed)
 }
