@@ -1,6 +1,5 @@
 //! The loop over blocks, with an executor that a test can replace.
 
-use super::measure::CellRecord;
 use super::progress::{CellProgress, Progress};
 use super::resume::standing;
 use super::schedule::{CellSlot, Figures, RunState, block_order, blocks_expected, fits, next};
@@ -106,7 +105,7 @@ pub(super) fn run_blocks(
 }
 
 /// Where measurements are handed to.
-pub(super) type Keep<'a> = dyn FnMut(CellRecord<'_>) -> Result<(), LabError> + 'a;
+pub(super) type Keep<'a> = dyn FnMut(&CellResult) -> Result<(), LabError> + 'a;
 
 /// A run between its first block and its last.
 struct Blocks<'a> {
@@ -160,7 +159,7 @@ impl Blocks<'_> {
             };
             self.figures.keep(&measured.cell);
             self.progress.cell_finished(&shown, &figure(&measured.cell));
-            if let Err(error) = (self.keep)(CellRecord::of(&measured)) {
+            if let Err(error) = (self.keep)(&measured) {
                 let reason = error.to_string();
                 return Some(Status::Failed { reason });
             }

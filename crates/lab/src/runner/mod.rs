@@ -40,7 +40,7 @@ use crate::plan::Plan;
 use crate::store::{CommandLine, NewRun, RunId, RunRecord, Status, Store};
 
 use agents::Agents;
-use blocks::{BlockPlan, Ended, Executor, run_blocks};
+use blocks::{BlockPlan, CellResult, Ended, Executor, run_blocks};
 use build::Site;
 use measure::ToolExecutor;
 use prepare::{Prepared, Tools};
@@ -129,7 +129,7 @@ fn made(
         made: &before.cells,
     };
     let mut bench = ToolExecutor::new(request, &prepared, agents, cancel, start, before.elapsed);
-    let mut keep = |kept: measure::CellRecord<'_>| store_kept(&mut store, run, kept);
+    let mut keep = |kept: &CellResult| store_kept(&mut store, run, kept);
     let ended = run_blocks(&course, &mut bench, progress, &mut keep);
     let elapsed = bench.elapsed();
     let samples = bench.samples();
@@ -238,15 +238,11 @@ fn skipped(request: &RunRequest, prepared: &Prepared) -> Vec<Finding> {
     said
 }
 
-fn store_kept(
-    store: &mut Store,
-    run: RunId,
-    kept: measure::CellRecord<'_>,
-) -> Result<(), LabError> {
-    for command in kept.commands {
+fn store_kept(store: &mut Store, run: RunId, kept: &CellResult) -> Result<(), LabError> {
+    for command in &kept.commands {
         store.add_command(run, command)?;
     }
-    store.add_cell(run, kept.cell, kept.raw, kept.samples)?;
+    store.add_cell(run, &kept.cell, &kept.raw, &kept.samples)?;
     if kept.samples_full {
         store.add_finding(
             run,

@@ -31,28 +31,6 @@ use crate::store::{Cell, CommandLine, Evidence, Outcome};
 use crate::tools;
 use crate::units::{Nanos, Rate};
 
-/// What is to be kept of one measurement.
-#[derive(Debug)]
-pub(super) struct CellRecord<'a> {
-    pub(super) cell: &'a Cell,
-    pub(super) raw: &'a str,
-    pub(super) commands: &'a [CommandLine],
-    pub(super) samples: &'a [Sample],
-    pub(super) samples_full: bool,
-}
-
-impl<'a> CellRecord<'a> {
-    pub(super) fn of(measured: &'a CellResult) -> Self {
-        Self {
-            cell: &measured.cell,
-            raw: &measured.raw,
-            commands: &measured.commands,
-            samples: &measured.samples,
-            samples_full: measured.samples_full,
-        }
-    }
-}
-
 /// The executor that runs fio and the other tools.
 pub(super) struct ToolExecutor<'a> {
     request: &'a RunRequest,

@@ -7,8 +7,7 @@ use crate::LabError;
 use crate::checks::{Check, Finding};
 use crate::plan::Budget;
 use crate::runner::Silent;
-use crate::runner::blocks::{Ended, StopReason, run_blocks};
-use crate::runner::measure::CellRecord;
+use crate::runner::blocks::{CellResult, Ended, StopReason, run_blocks};
 use crate::runner::schedule::{CellSlot, Figures, RunState, block_order, blocks_expected, next};
 use crate::store::{Outcome, Status};
 use crate::tools::ToolResult;
@@ -92,7 +91,7 @@ fn what_cannot_be_kept_ends_the_run_with_the_blocks_that_were() {
     let plan = plan();
     let pairs = pairs(&plan, 2);
     let mut room = 2 * pairs.len() + 3;
-    let mut keep = |_: CellRecord<'_>| {
+    let mut keep = |_: &CellResult| {
         room = room.checked_sub(1).ok_or(LabError::NoRuns)?;
         Ok(())
     };

@@ -7,7 +7,6 @@ mod order;
 use crate::plan::{Plan, builtin};
 use crate::runner::Silent;
 use crate::runner::blocks::{BlockPlan, CellResult, Ended, Executor, StopReason, run_blocks};
-use crate::runner::measure::CellRecord;
 use crate::runner::schedule::CellSlot;
 use crate::store::Cell;
 use crate::synthetic;
@@ -94,7 +93,7 @@ fn run_on(
         figure,
     };
     let pairs = pairs(plan, 2);
-    let mut keep = |kept_one: CellRecord<'_>| {
+    let mut keep = |kept_one: &CellResult| {
         kept.push(kept_one.cell.clone());
         Ok(())
     };
