@@ -56,10 +56,8 @@ pub enum ParseError {
 /// # Errors
 /// [`ParseError`] when it is no JSON+, reports a failure, or moved no bytes.
 pub fn parse(text: &str) -> Result<JobResult, ParseError> {
-    // fio writes its remarks into the same file, before the JSON.
-    let json = text.find('{').map_or(text, |start| &text[start..]);
-    let root: Value =
-        serde_json::from_str(json).map_err(|error| ParseError::NotJson(error.to_string()))?;
+    let root: Value = serde_json::from_str(without_remarks(text))
+        .map_err(|error| ParseError::NotJson(error.to_string()))?;
     // A fio that sent its job to another one calls the list differently.
     let jobs = root["jobs"].get(0);
     let job = jobs
@@ -89,13 +87,15 @@ pub fn parse(text: &str) -> Result<JobResult, ParseError> {
                 .as_f64()
                 .ok_or(ParseError::Missing("bw_bytes"))?,
         ),
-        engine: option(&root, job, "ioengine").unwrap_or("psync").to_owned(),
-        block_size: option(&root, job, "bs").unwrap_or("4k").to_owned(),
-        depth: option(&root, job, "iodepth")
+        engine: option(&root, job, &["ioengine"])
+            .unwrap_or("psync")
+            .to_owned(),
+        block_size: option(&root, job, &["bs"]).unwrap_or("4k").to_owned(),
+        depth: option(&root, job, &["iodepth"])
             .and_then(|depth| depth.parse().ok())
             .unwrap_or(1),
-        direct: option(&root, job, "direct") == Some("1"),
-        generator_cpu: (number(job, "usr_cpu") + number(job, "sys_cpu")) / 100.0,
+        direct: option(&root, job, &["direct"]) == Some("1"),
+        generator_cpu: generator_cpu(job),
         latencies: histogram(section).ok_or(ParseError::Missing("latency histogram"))?,
     })
 }
@@ -112,27 +112,40 @@ fn moved(job: &Value) -> Result<(Direction, &Value), ParseError> {
     }
 }
 
-/// An option of the job, or of the whole command.
-fn option<'a>(root: &'a Value, job: &'a Value, key: &str) -> Option<&'a str> {
-    job["job options"][key]
-        .as_str()
-        .or_else(|| root["global options"][key].as_str())
+/// fio's JSON: its remarks are in the same file, before it.
+pub(crate) fn without_remarks(text: &str) -> &str {
+    text.find('{').map_or(text, |start| &text[start..])
 }
 
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or(0.0)
+/// An option of the job, or of the whole command, by the first of its names that is there.
+pub(crate) fn option<'a>(root: &'a Value, job: &'a Value, names: &[&str]) -> Option<&'a str> {
+    names.iter().find_map(|name| {
+        job["job options"][name]
+            .as_str()
+            .or_else(|| root["global options"][name].as_str())
+    })
 }
 
-/// The whole latency where fio kept it, else that from submission on.
-fn histogram(section: &Value) -> Option<Histogram> {
-    let bins = ["lat_ns", "clat_ns"].iter().find_map(|kind| {
-        section[kind]["bins"]
-            .as_object()
-            .filter(|bins| !bins.is_empty())
+/// The part of one core that fio spent on a job.
+pub(crate) fn generator_cpu(job: &Value) -> f64 {
+    let percent = |key| job[key].as_f64().unwrap_or(0.0);
+    (percent("usr_cpu") + percent("sys_cpu")) / 100.0
+}
+
+/// The whole latency where fio kept it, else that from submission on; none where it kept none. fio 2 counts
+/// microseconds.
+pub(crate) fn histogram(section: &Value) -> Option<Histogram> {
+    let kinds = [("lat_ns", 1), ("clat_ns", 1), ("lat", 1000), ("clat", 1000)];
+    let (bins, unit) = kinds.into_iter().find_map(|(kind, unit)| {
+        let bins = section[kind]["bins"].as_object();
+        Some((bins.filter(|bins| !bins.is_empty())?, unit))
     })?;
     let mut histogram = Histogram::default();
     for (mid, count) in bins {
-        histogram.add(Nanos(mid.parse().ok()?), count.as_u64()?);
+        // What is no bin is left out.
+        if let (Ok(mid), Some(count)) = (mid.parse::<u64>(), count.as_u64()) {
+            histogram.add(Nanos(mid.saturating_mul(unit)), count);
+        }
     }
     Some(histogram)
 }

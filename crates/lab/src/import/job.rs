@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::title;
 use crate::checks::{Check, Finding};
-use crate::fio::{Histogram, JobResult};
+use crate::fio::JobResult;
+use crate::fio::parse::{generator_cpu, histogram, option, without_remarks};
 use crate::plan::{Direction, Pattern, size};
 use crate::units::{Bytes, Nanos, Rate};
 
@@ -41,8 +42,7 @@ pub(super) struct Imported {
 
 /// Reads a file.
 pub(super) fn read(text: &str) -> Result<File, String> {
-    // fio writes its remarks into the same file, before the JSON.
-    let json = text.find('{').map_or(text, |start| &text[start..]);
+    let json = without_remarks(text);
     let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
     let root = match values.next() {
         Some(Ok(root)) => root,
@@ -99,19 +99,19 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
         .ok_or_else(|| format!("bytes, rate and time of its job {name} do not belong together"))?;
     let ios = section["total_ios"].as_u64().unwrap_or(0);
     let mut remarks = Vec::new();
-    let mut said = |key: &str, unless: &'static str| {
-        let found = option(root, job, key);
+    let mut said = |names: &[&str], unless: &'static str| {
+        let found = option(root, job, names);
         if found.is_none() {
             remarks.push(unless);
         }
         found
     };
     let rw = said(
-        "rw",
+        &["rw", "readwrite"],
         "it does not say where requests went; sequential is assumed",
     );
     let depth = said(
-        "iodepth",
+        &["iodepth"],
         "it does not say its depth, which is 1 by default",
     );
     let depth = depth.and_then(|depth| depth.parse().ok()).unwrap_or(1);
@@ -120,11 +120,11 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
         remarks.push("it does not say its block size; that of the operations counted is taken");
     }
     let block_size = block_size.unwrap_or(Bytes(bytes.0 / ios.max(1)));
-    let latencies = histogram(section);
+    let latencies = histogram(section).unwrap_or_default();
     if latencies.count() == 0 {
         remarks.push("it has no latency histogram (that needs --output-format=json+), so there are no percentiles");
     }
-    let direct = option(root, job, "direct") == Some("1");
+    let direct = option(root, job, &["direct"]) == Some("1");
     let pattern = pattern(rw);
     let result = JobResult {
         direction,
@@ -132,11 +132,13 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
         ios,
         runtime,
         printed_rate,
-        engine: option(root, job, "ioengine").unwrap_or("psync").to_owned(),
+        engine: option(root, job, &["ioengine"])
+            .unwrap_or("psync")
+            .to_owned(),
         block_size: block_size.0.to_string(),
         depth,
         direct,
-        generator_cpu: (number(job, "usr_cpu") + number(job, "sys_cpu")) / 100.0,
+        generator_cpu: generator_cpu(job),
         latencies,
     };
     Ok(Imported {
@@ -144,10 +146,10 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
         pattern,
         block_size,
         jobs: whole(root, job, "numjobs").unwrap_or(1),
-        size: option(root, job, "size")
+        size: option(root, job, &["size"])
             .and_then(size::parse)
             .unwrap_or_default(),
-        limit_ms: option(root, job, "runtime")
+        limit_ms: option(root, job, &["runtime"])
             .and_then(milliseconds)
             .unwrap_or(0),
         target: target(root, job),
@@ -223,28 +225,13 @@ fn heading(name: &str) -> Option<Direction> {
     }
 }
 
-/// An option of the job, or of the whole file.
-fn option<'a>(root: &'a Value, job: &'a Value, key: &str) -> Option<&'a str> {
-    let aliases: &[&str] = match key {
-        "rw" => &["rw", "readwrite"],
-        "bs" => &["bs", "blocksize"],
-        "iodepth" => &["iodepth"],
-        other => &[other],
-    };
-    aliases.iter().find_map(|key| {
-        job["job options"][key]
-            .as_str()
-            .or_else(|| root["global options"][key].as_str())
-    })
-}
-
 fn whole(root: &Value, job: &Value, key: &str) -> Option<u32> {
-    option(root, job, key)?.parse().ok()
+    option(root, job, &[key])?.parse().ok()
 }
 
 /// `bs` may be one size, or one for each way: `4k,8k`.
 fn block_size(root: &Value, job: &Value, direction: Direction) -> Option<Bytes> {
-    let text = option(root, job, "bs")?;
+    let text = option(root, job, &["bs", "blocksize"])?;
     let mut parts = text.split(',');
     let read = parts.next()?;
     let part = match direction {
@@ -270,32 +257,7 @@ fn milliseconds(text: &str) -> Option<u64> {
 
 /// Where it was, by fio's options.
 fn target(root: &Value, job: &Value) -> String {
-    ["filename", "directory", "uri"]
-        .iter()
-        .find_map(|key| option(root, job, key))
+    option(root, job, &["filename", "directory", "uri"])
         .unwrap_or("unknown")
         .replace("\\:", ":")
-}
-
-fn number(value: &Value, key: &str) -> f64 {
-    value[key].as_f64().unwrap_or(0.0)
-}
-
-/// The whole latency where fio kept it, else that from submission on; empty where it kept none.
-fn histogram(section: &Value) -> Histogram {
-    let kinds = [("lat_ns", 1), ("clat_ns", 1), ("lat", 1000), ("clat", 1000)];
-    let bins = kinds.iter().find_map(|(kind, unit)| {
-        let bins = section[kind]["bins"].as_object();
-        Some((bins.filter(|bins| !bins.is_empty())?, *unit))
-    });
-    let mut histogram = Histogram::default();
-    for (mid, count, unit) in bins
-        .iter()
-        .flat_map(|(bins, unit)| bins.iter().map(move |(mid, count)| (mid, count, unit)))
-    {
-        if let (Ok(mid), Some(count)) = (mid.parse::<u64>(), count.as_u64()) {
-            histogram.add(Nanos(mid.saturating_mul(*unit)), count);
-        }
-    }
-    histogram
 }
