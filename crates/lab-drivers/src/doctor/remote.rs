@@ -174,17 +174,16 @@ impl<'a, 'b> Remote<'a, 'b> {
         let Some(alike) = self.null(e, Stage::Protocol, over)? else {
             return Ok(Ciphers::default());
         };
-        let Null { named, measured } = &alike;
+        let named = over.named();
         let behind = [Stage::Wire, Stage::Server, Stage::Disk];
         e.substitutions
-            .push(self.substitution(&behind, *named, measured.rate));
+            .push(self.substitution(&behind, named, alike.rate));
         let how = format!("{named}, which has to ask in the same way");
         e.bounds
-            .push(Bound::at_least(Stage::Protocol, measured.rate, how));
+            .push(Bound::at_least(Stage::Protocol, alike.rate, how));
         if self.far.is_here {
             let how = format!("the same kind of socket: {named}");
-            e.bounds
-                .push(Bound::at_least(Stage::Wire, measured.rate, how));
+            e.bounds.push(Bound::at_least(Stage::Wire, alike.rate, how));
         }
         if over != Over::Tls {
             return Ok(Ciphers::default());
@@ -193,10 +192,10 @@ impl<'a, 'b> Remote<'a, 'b> {
             return Ok(Ciphers::default());
         };
         let behind = [&[Stage::Cipher][..], &behind].concat();
-        let by = format!("{}, in the clear", clear.named);
+        let by = format!("{}, in the clear", Over::Tcp.named());
         e.substitutions
-            .push(self.substitution(&behind, by, clear.measured.rate));
-        Ok(Ciphers::between(&alike.measured, &clear.measured))
+            .push(self.substitution(&behind, by, clear.rate));
+        Ok(Ciphers::between(&alike, &clear))
     }
 
     fn null(
@@ -204,7 +203,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         e: &mut Examination,
         part: Stage,
         over: Over,
-    ) -> Result<Option<Null>, DriverError> {
+    ) -> Result<Option<ReadResult>, DriverError> {
         if !self.session.has_time(e, part, over.named())? {
             return Ok(None);
         }
@@ -213,15 +212,8 @@ impl<'a, 'b> Remote<'a, 'b> {
             follow: vec![server.process()],
             ..self.measure(self.session.job)
         };
-        let measured = measure(
-            self.session,
-            &Opening::Disk(Box::new(server.disk(self.session)?)),
-            &how,
-        )?;
-        Ok(Some(Null {
-            named: over.named(),
-            measured,
-        }))
+        let disk = Opening::Disk(Box::new(server.disk(self.session)?));
+        measure(self.session, &disk, &how).map(Some)
     }
 
     /// A few MiB again and again: a server that has memory answers from it.
@@ -321,12 +313,6 @@ impl<'a, 'b> Remote<'a, 'b> {
         }
         Ok(())
     }
-}
-
-/// What came of a null export of our own.
-struct Null {
-    named: &'static str,
-    measured: ReadResult,
 }
 
 /// How much of the time of each end encryption takes.
