@@ -175,7 +175,7 @@ fn common(name: &str, subject: Subject<'_>, output: &Path) -> Vec<OsString> {
     let mut args = Vec::new();
     push(&mut args, "name", name);
     match subject {
-        Subject::File(file) => push_path(&mut args, "filename", file),
+        Subject::File(file) => args.push(file_name(file)),
         // fio knows an engine's own options only behind the engine.
         Subject::Uri(uri) => {
             push(&mut args, "ioengine", Engine::Nbd.as_str());
@@ -192,7 +192,9 @@ fn common(name: &str, subject: Subject<'_>, output: &Path) -> Vec<OsString> {
     push(&mut args, "lat_percentiles", 1);
     push(&mut args, "clat_percentiles", 0);
     push(&mut args, "output-format", "json+");
-    push_path(&mut args, "output", output);
+    let mut arg = OsString::from("--output=");
+    arg.push(output);
+    args.push(arg);
     args
 }
 
@@ -207,21 +209,14 @@ fn push(args: &mut Vec<OsString>, key: &str, value: impl std::fmt::Display) {
     args.push(format!("--{key}={value}").into());
 }
 
-/// The argument that names a file.
+/// The argument that names a file. fio splits it at colons; a backslash keeps one.
 pub(crate) fn file_name(path: &Path) -> OsString {
-    let mut args = Vec::new();
-    push_path(&mut args, "filename", path);
-    args.remove(0)
-}
-
-/// fio splits `filename` at colons; a backslash keeps one.
-fn push_path(args: &mut Vec<OsString>, key: &str, path: &Path) {
-    let mut arg = OsString::from(format!("--{key}="));
-    match (key, path.to_str()) {
-        ("filename", Some(text)) => arg.push(text.replace(':', "\\:")),
-        _ => arg.push(path),
+    let mut arg = OsString::from("--filename=");
+    match path.to_str() {
+        Some(text) => arg.push(text.replace(':', "\\:")),
+        None => arg.push(path),
     }
-    args.push(arg);
+    arg
 }
 
 fn milliseconds(time: Nanos) -> String {

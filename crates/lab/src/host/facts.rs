@@ -207,10 +207,7 @@ fn rotational(device: &DiskCounters) -> Option<bool> {
 /// The counters of the device itself.
 fn device_at(path: &Path) -> Option<DiskCounters> {
     let path = fs::canonicalize(path).ok()?;
-    let name = path.strip_prefix("/dev").ok()?.to_str()?.to_owned();
-    read::devices()
-        .into_iter()
-        .find(|device| device.name == name)
+    read::device(path.strip_prefix("/dev").ok()?.to_str()?)
 }
 
 /// Ceilings that are measured once for a run.
