@@ -24,6 +24,7 @@ mod driver;
 mod file;
 mod file_handle;
 mod in_flight;
+mod long_work;
 pub mod loopdev;
 pub mod page_cache;
 pub mod parity;
@@ -34,6 +35,7 @@ pub use buffer::Buffer;
 pub use driver::Backend;
 pub use file::{DiskFile, OpenMode, WriteBufs};
 pub use in_flight::{InFlight, Ticket};
+pub use long_work::long_work;
 pub use runtime::{
     BackendChoice, CORES_MAX, Config, Handle, StartError, blocking, run, spawn, thread,
 };

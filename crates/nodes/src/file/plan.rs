@@ -78,29 +78,65 @@ pub(super) enum Seek {
     Hole,
 }
 
-/// The allocation of `range` in a file of `file_size` bytes. `seek` finds the next data or hole at
-/// or behind an offset; `None`: there is no more data. What lies behind the file's end cannot be
-/// read and is reported as data, which promises nothing.
-pub(super) fn extents(
+/// The allocation of a range of a file, found in as many steps as the caller likes. What lies behind the file's end
+/// cannot be read and is reported as data, which promises nothing.
+#[derive(Debug)]
+pub(super) struct Search {
     range: Range,
-    file_size: u64,
-    mut seek: impl FnMut(Seek, u64) -> io::Result<Option<u64>>,
-) -> io::Result<Vec<Extent>> {
-    let end = range.end().min(file_size);
-    let mut extents = Vec::new();
-    let mut at = range.offset;
-    while at < end && extents.len() < EXTENTS_MAX {
-        let data = seek(Seek::Data, at)?.map_or(end, |data| data.clamp(at, end));
-        extents.push(extent(at, data, ExtentKind::Hole));
-        at = data;
-        if at < end {
-            let hole = seek(Seek::Hole, at)?.map_or(end, |hole| hole.clamp(at, end));
-            extents.push(extent(at, hole, ExtentKind::Data));
-            at = hole;
+    /// Of the range, or of the file if that comes first.
+    end: u64,
+    at: u64,
+    extents: Vec<Extent>,
+}
+
+impl Search {
+    /// Of `range` in a file of `file_size` bytes.
+    pub(super) fn new(range: Range, file_size: u64) -> Self {
+        Self {
+            range,
+            end: range.end().min(file_size),
+            at: range.offset,
+            extents: Vec::new(),
         }
     }
-    extents.push(extent(at, range.end(), ExtentKind::Data));
-    Ok(merge_extents(extents))
+
+    /// Goes on, with about `seeks_max` seeks at most. `seek` finds the next data or hole at or behind an offset; `None`:
+    /// there is no more data. Returns whether the search is over.
+    pub(super) fn advance(
+        &mut self,
+        seeks_max: usize,
+        mut seek: impl FnMut(Seek, u64) -> io::Result<Option<u64>>,
+    ) -> io::Result<bool> {
+        let end = self.end;
+        let mut seeks = 0;
+        while self.at < end && self.extents.len() < EXTENTS_MAX {
+            if seeks >= seeks_max {
+                return Ok(false);
+            }
+            let data = seek(Seek::Data, self.at)?.map_or(end, |data| data.clamp(self.at, end));
+            self.extents.push(extent(self.at, data, ExtentKind::Hole));
+            self.at = data;
+            if data < end {
+                let hole = seek(Seek::Hole, data)?.map_or(end, |hole| hole.clamp(data, end));
+                self.extents.push(extent(data, hole, ExtentKind::Data));
+                self.at = hole;
+            }
+            seeks += 2;
+        }
+        Ok(true)
+    }
+
+    /// Seeks that were made so far.
+    pub(super) fn seeks(&self) -> usize {
+        self.extents.len()
+    }
+
+    /// Takes what was found, and data for the rest.
+    pub(super) fn finish(&mut self) -> Vec<Extent> {
+        let mut extents = std::mem::take(&mut self.extents);
+        extents.push(extent(self.at, self.range.end(), ExtentKind::Data));
+        merge_extents(extents)
+    }
 }
 
 fn extent(start: u64, end: u64, kind: ExtentKind) -> Extent {

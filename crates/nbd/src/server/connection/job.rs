@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use block::{Extent, IoBufs, IoError, Node, Range, WriteFlags};
+use block::{Extent, IoBufs, IoError, Node, Operation, Range, WriteFlags};
 
 use super::long::{self, CancelFlag};
+use super::query_share::QueryShare;
 use super::request_context::RequestContext;
 use super::sparse;
 use super::split_write::SplitWrite;
@@ -97,6 +98,8 @@ pub(super) struct JobContext {
     pub(super) bytes: usize,
     pub(super) charge: Charge,
     pub(super) cancel: CancelFlag,
+    /// The connection's share of long queries.
+    pub(super) queries: QueryShare,
 }
 
 /// Carries `job` out.
@@ -107,6 +110,7 @@ pub(super) async fn run(job_context: JobContext, job: Job) -> JobResult {
         bytes,
         charge,
         cancel,
+        queries,
     } = job_context;
     let mut of = None;
     let changed = job.changes();
@@ -141,10 +145,13 @@ pub(super) async fn run(job_context: JobContext, job: Job) -> JobResult {
         }
         Job::Cache(range) => {
             let cache = long::cache(&disk, range, &cancel);
-            Box::pin(cache).await.map(nothing)
+            let cached = Box::pin(queries.run(cache, &cancel, (Operation::Read, range)));
+            cached.await.map(nothing)
         }
         Job::Status(status) => {
-            let extents = Box::pin(status::collect(&disk, status.range, status.one)).await;
+            let query = status::collect(&disk, status.range, status.one);
+            let extents =
+                Box::pin(queries.run(query, &cancel, (Operation::Extents, status.range))).await;
             extents.map(|extents| JobOutput::Status(extents, status.ids))
         }
     };

@@ -10,18 +10,21 @@
 //! * Under FUA nothing is answered before all pieces are durable: one flush behind the last covers
 //!   them.
 
+use std::num::NonZeroU64;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use block::{Errno, IoError, Node, Operation, Range, WriteFlags};
+use block::{Errno, FileRegion, IoError, Node, Operation, Range, WriteFlags};
+use tokio::sync::Notify;
 
 /// Bytes fetched at once for the cache command where a disk has no file to advise on.
 pub(super) const CACHE_PIECE: u64 = 1 << 20;
 /// Bytes fetched for one cache command. Fetching more is as likely to evict what was
 /// fetched before.
 const CACHE_MAX: u64 = 1 << 30;
-/// Advice on more than this is given by a thread that may block: the kernel begins all the reads
+/// Advice on more than this is given by a thread that may block, so much at once: the kernel begins all the reads
 /// within the call.
 const ADVICE_IN_LINE_MAX: u64 = 1 << 20;
 /// The first piece of a trim or a zeroing.
@@ -36,16 +39,33 @@ const SLOW: Duration = Duration::from_millis(500);
 
 /// Whether the requests of a connection are cancelled. Shared by its jobs.
 #[derive(Debug, Clone, Default)]
-pub(super) struct CancelFlag(Arc<AtomicBool>);
+pub(super) struct CancelFlag(Arc<Cancel>);
+
+#[derive(Debug, Default)]
+struct Cancel {
+    is_set: AtomicBool,
+    news: Notify,
+}
 
 impl CancelFlag {
     /// Cancels the jobs.
     pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        if !self.0.is_set.swap(true, Ordering::SeqCst) {
+            self.0.news.notify_waiters();
+        }
+    }
+
+    /// Resolves when the jobs are cancelled.
+    pub(super) async fn cancelled(&self) {
+        let news = self.0.news.notified();
+        // What is set from here on notifies `news`, polled or not.
+        if !self.0.is_set.load(Ordering::SeqCst) {
+            news.await;
+        }
     }
 
     fn check(&self, operation: Operation, rest: Range) -> Result<(), IoError> {
-        if self.0.load(Ordering::Relaxed) {
+        if self.0.is_set.load(Ordering::Relaxed) {
             let given_up = IoError::new(Errno::ShuttingDown, operation, Some(rest));
             return Err(given_up.because("the connection ends before all of it is done"));
         }
@@ -147,15 +167,20 @@ pub(super) async fn cache(disk: &Node, range: Range, cancel: &CancelFlag) -> Res
     let range = Range::new(range.offset, range.len.min(CACHE_MAX));
     let (leaf, at) = block::resolve(&**disk, range);
     if let Some(region) = leaf.file_region(at) {
-        let len = std::num::NonZeroU64::new(at.len);
-        let advise = move || {
-            let advice = rustix::fs::Advice::WillNeed;
-            rustix::fs::fadvise(&region.file, region.offset, len, advice).is_ok()
-        };
         let is_advised = if range.len <= ADVICE_IN_LINE_MAX {
-            advise()
+            advise(&region, 0, at.len)
         } else {
-            engine::blocking(advise).await
+            let mut done = 0;
+            engine::long_work(move || {
+                let len = ADVICE_IN_LINE_MAX.min(at.len - done);
+                let is_advised = advise(&region, done, len);
+                done += len;
+                if is_advised && done < at.len {
+                    return ControlFlow::Continue(());
+                }
+                ControlFlow::Break(is_advised)
+            })
+            .await
         };
         if is_advised {
             return Ok(());
@@ -169,4 +194,11 @@ pub(super) async fn cache(disk: &Node, range: Range, cancel: &CancelFlag) -> Res
         cancel.check(Operation::Read, Range::new(offset, range.end() - offset))?;
     }
     Ok(())
+}
+
+/// Has the kernel read `len` bytes ahead, from `offset` in `region`. False: it cannot.
+fn advise(region: &FileRegion, offset: u64, len: u64) -> bool {
+    let advice = rustix::fs::Advice::WillNeed;
+    let (offset, len) = (region.offset + offset, NonZeroU64::new(len));
+    rustix::fs::fadvise(&region.file, offset, len, advice).is_ok()
 }

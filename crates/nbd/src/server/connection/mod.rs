@@ -9,6 +9,8 @@
 //! * A step never waits; between steps the connection holds no thread memory.
 //! * A request is begun only when its memory is within the connection's and the process's bounds.
 //! * A connection that ends waits for its writes, and its successors wait for it: none lands later.
+//! * A client's queries about the whole disk take a bounded share of the threads for long work, and end when it leaves
+//!   ([`query_share`]).
 //! * A step that leaves something undone is followed by another: every `false` of
 //!   [`Connection::round`] has an event, a completion or a timer to come.
 
@@ -18,6 +20,7 @@ mod job;
 mod long;
 mod outbox;
 mod payload;
+mod query_share;
 mod receive;
 mod regions;
 mod replies;
@@ -45,6 +48,9 @@ use self::inbound::Inbound;
 use self::job::JobResult;
 use self::long::CancelFlag;
 use self::outbox::{Batch, Outbox, Sent};
+#[cfg(test)]
+pub(super) use self::query_share::QUERIES_MAX;
+use self::query_share::QueryShare;
 use self::sparse::HoleHeuristic;
 use self::stall::Stall;
 use super::budget::{Budget, BudgetWait, Charge};
@@ -109,6 +115,8 @@ pub(super) struct Connection {
     hole_heuristic: HoleHeuristic,
     /// Set when long requests are cancelled.
     cancel: CancelFlag,
+    /// Bounds its queries at work.
+    queries: QueryShare,
     /// The export's, and the ticket there of a connection that is over but for its disk.
     leaving: (InFlight, Option<Ticket>),
     /// Nothing more is received; the end comes when all is answered.
@@ -172,6 +180,7 @@ impl Connection {
             granted: None,
             hole_heuristic: HoleHeuristic::default(),
             cancel: CancelFlag::default(),
+            queries: QueryShare::default(),
             ending: None,
             received: 0,
             requests: 0,

@@ -195,6 +195,7 @@ impl Connection {
             bytes,
             charge,
             cancel: self.cancel.clone(),
+            queries: self.queries.clone(),
         };
         self.pending.push(Box::pin(job::run(job_context, job)));
     }

@@ -9,18 +9,19 @@
 
 use block::{Extent, ExtentKind, IoError, Node, Range, merge_extents};
 
-/// Extents in one answer.
-pub(super) const EXTENTS_MAX: usize = 1 << 17;
+/// Extents in one answer. A client requests the rest from where it ends, so this bounds what one request takes of
+/// processor and memory: a file may have a hole between any two pages.
+pub(super) const EXTENTS_MAX: usize = 1 << 12;
 /// Memory that one of them takes on its way, from the disk's list to the reply.
 const EXTENT_BYTES: u64 = 64;
 /// Extents begin and end at multiples of this where they can (proto.md, `NBD_CMD_BLOCK_STATUS`).
 const ALIGN: u32 = 512;
-/// Bytes of the first query to the disk…
-const WINDOW_FIRST: u64 = 1 << 30;
+/// Bytes of the first query to the disk: no more extents than fit an answer, where each is a page…
+const WINDOW_FIRST: u64 = 4096 * EXTENTS_MAX as u64;
 /// …or so much where one extent is wanted: clients that ask for them one by one must not make the
 /// disk count all that follow each time. Then…
 const WINDOW_ONE: u64 = 256 << 10;
-/// …so many times as much in each turn, until there are extents enough.
+/// …as much as should have the extents that are left, and at most so many times as much in each turn.
 const WINDOW_GROWTH: u64 = 8;
 
 /// Memory that the status of `range` may take.
@@ -46,10 +47,23 @@ pub(super) async fn collect(disk: &Node, range: Range, one: bool) -> Result<Vec<
             break;
         }
         at = requested.end();
-        window = window.saturating_mul(WINDOW_GROWTH);
+        window = next_window(window, found.len(), wanted - reported.len() + 1);
     }
     reported.truncate(wanted);
     Ok(reported)
+}
+
+/// The next window behind one of `window` bytes that had `found` extents, where `left` more are wanted.
+pub(super) fn next_window(window: u64, found: usize, left: usize) -> u64 {
+    let grown = window.saturating_mul(WINDOW_GROWTH);
+    // Where nothing changes, the density is unknown: a disk of a pebibyte may be one hole.
+    if found <= 2 {
+        return grown;
+    }
+    let expected = u128::from(window) * left as u128 / found as u128;
+    u64::try_from(expected).map_or(grown, |expected| {
+        expected.clamp(WINDOW_ONE.min(grown), grown)
+    })
 }
 
 /// What `found` says of `range`, in whole blocks of `align` bytes but at its two ends.

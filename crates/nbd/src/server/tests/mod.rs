@@ -8,6 +8,7 @@ mod control;
 mod durability;
 mod extended;
 mod faults;
+mod floods;
 pub(crate) mod harness;
 mod hostile;
 mod listeners;

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use crate::file::error::{FileHolder, OpenError};
 use crate::file::lock;
 use crate::file::open::FileKind;
-use crate::file::plan::{self, EXTENTS_MAX, Seek, Zeroing};
+use crate::file::plan::{self, EXTENTS_MAX, Search, Seek, Zeroing};
 use crate::file::state::{Pace, SyncState, try_write_allowed};
 use crate::file::topology::QueueLimits;
 
@@ -41,9 +41,9 @@ proptest! {
         prop_assert_eq!(at, range.end());
     }
 
-    /// `blocks` says which blocks of a file hold data; the file may end before or behind the range.
+    /// `blocks` says which blocks of a file hold data; the file may end before or behind the range. However the search is cut.
     #[test]
-    fn extents_report_the_allocation(blocks in prop::collection::vec(any::<bool>(), 0..20), offset in 0_u64..400, len in 0_u64..400) {
+    fn extents_report_the_allocation(blocks in prop::collection::vec(any::<bool>(), 0..20), offset in 0_u64..400, len in 0_u64..400, seeks in 1_usize..30) {
         const BLOCK: u64 = 16;
         let size = blocks.len() as u64 * BLOCK;
         let seek = |what, at: u64| {
@@ -55,7 +55,13 @@ proptest! {
             Ok(next.map(|b| at.max(b as u64 * BLOCK)).or(end))
         };
         let range = Range::new(offset, len);
-        let extents = plan::extents(range, size, seek).unwrap();
+        let mut search = Search::new(range, size);
+        let mut slices = 0;
+        while !search.advance(seeks, seek).unwrap() {
+            slices += 1;
+            prop_assert!(search.seeks() <= slices * (seeks + 1), "a slice goes on and on");
+        }
+        let extents = search.finish();
         let mut at = offset;
         for extent in extents {
             prop_assert_eq!(extent.range.offset, at);
@@ -81,7 +87,9 @@ fn endless_holes_are_reported_up_to_a_bound() {
             at + 1
         }))
     };
-    let extents = plan::extents(range, u64::MAX / 2, next).unwrap();
+    let mut search = Search::new(range, u64::MAX / 2);
+    assert!(search.advance(usize::MAX, next).unwrap());
+    let extents = search.finish();
     assert!(extents.len() <= EXTENTS_MAX + 2);
     assert_eq!(extents.last().unwrap().range.end(), range.end());
 }

@@ -6,7 +6,7 @@ use block::{Extent, ExtentKind, Node, Range};
 use proptest::prelude::*;
 use testkit::MemDisk;
 
-use super::super::status::{EXTENTS_MAX, collect, in_blocks, memory};
+use super::super::status::{EXTENTS_MAX, collect, in_blocks, memory, next_window};
 use super::on_engine;
 
 fn extent(offset: u64, len: u64, kind: ExtentKind) -> Extent {
@@ -114,4 +114,26 @@ fn an_answer_is_cut_at_its_maximum() {
         let rest = collect(&node, Range::new(end, all.end() - end), false).await;
         assert_eq!(rest.expect("told").len(), 1000);
     });
+}
+
+/// A window of a gibibyte had 131,072 extents, of which the answer took a few.
+#[test]
+fn a_window_has_about_the_extents_that_are_wanted() {
+    for extent_len in [4096, 65_536, 10 << 20] {
+        let mut window = 16 << 20;
+        let (mut found, mut counted) = (0, 0);
+        while found < EXTENTS_MAX {
+            let here = usize::try_from(window / extent_len).expect("few").max(1);
+            (found, counted) = (found + here, counted + 1);
+            window = next_window(window, here, EXTENTS_MAX.saturating_sub(found) + 1);
+        }
+        assert!(
+            found <= EXTENTS_MAX * 5 / 4,
+            "{found} extents of {extent_len}"
+        );
+        assert!(counted <= 8, "{counted} windows");
+    }
+    assert_eq!(next_window(u64::MAX, 1, EXTENTS_MAX), u64::MAX);
+    // The last of the extents that are wanted goes on and on.
+    assert_eq!(next_window(4096, 1, 1), 8 * 4096);
 }
