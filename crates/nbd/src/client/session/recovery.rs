@@ -125,13 +125,20 @@ impl Session {
             }
         };
         let server = dialed[0].disk().clone();
-        if let DiskComparison::Another(changed) = self.known.compare_name(&server) {
-            let target = self.target.clone();
-            self.die(ClientError::Changed { target, changed }, now);
+        let limits = part_limits(&self.export, &dialed);
+        let changed = self.changed(&dialed).or_else(|| self.too_small(&limits));
+        if let DiskComparison::Another(another) = self.known.compare_name(&server) {
+            match changed {
+                // What a server has while its disk is not ready is not the disk: it may be a file below its mount point.
+                Some(changed) if self.writes_to_repeat() == 0 => self.wait_for_export(changed, now),
+                _ => {
+                    let (target, changed) = (self.target.clone(), another);
+                    self.die(ClientError::Changed { target, changed }, now);
+                }
+            }
             return;
         }
-        let limits = part_limits(&self.export, &dialed);
-        if let Some(changed) = self.changed(&dialed).or_else(|| self.too_small(&limits)) {
+        if let Some(changed) = changed {
             self.wait_for_export(changed, now);
             return;
         }
@@ -178,6 +185,12 @@ impl Session {
             tracing::warn!("{error}; waits until it is as it was");
         }
         self.attempt_failed(error, now);
+    }
+
+    /// Writes that must be sent again to the disk when it is back.
+    pub(super) fn writes_to_repeat(&self) -> usize {
+        let changes = self.resend.iter().filter(|part| part.changes()).count();
+        self.unflushed.journal().len() + changes
     }
 
     fn changed(&self, dialed: &[Dialed]) -> Option<Changed> {

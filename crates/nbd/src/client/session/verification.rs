@@ -8,7 +8,8 @@
 //!
 //! * No request of a caller, nothing of the journal and nothing to be sent again is sent before it is known that the disk is the
 //!   same; where that cannot be known, only if it would change nothing.
-//! * Another disk is final: every request fails until the disk is opened again.
+//! * Another disk is final: every request fails until the disk is opened again. One that could not be the disk in any case
+//!   (it is smaller, or lacks an ability) is waited out instead while nothing has to be written again.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -191,8 +192,7 @@ impl Session {
                 }
             }
         }
-        let changes = self.resend.iter().filter(|part| part.changes()).count();
-        let writes = self.unflushed.journal().len() + changes;
+        let writes = self.writes_to_repeat();
         if is_known || writes == 0 {
             return None;
         }

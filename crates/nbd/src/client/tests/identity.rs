@@ -101,6 +101,45 @@ async fn goes_on(fake: &Fake, client: &Client) {
     assert_eq!(fake.world().durable[1 << 19], 7);
 }
 
+/// A server that was restarted before its disk was mounted served what was below the mount point: a smaller file with
+/// another name. The client took that for good, though all was flushed, and the attached device failed until the
+/// machine was started again.
+#[test]
+fn a_smaller_disk_of_another_name_is_waited_out_while_all_is_flushed() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let client = connect(&fake, short_limits()).await;
+        write(&client, 1 << 19, vec![7; 512]).await.unwrap();
+        client.flush().await.unwrap();
+        fake.lose_power().await;
+        let own = std::mem::replace(&mut fake.world().disk, named("fake:2"));
+        fake.world().export.size = 4096;
+        let before = fake.world().log.len();
+        fake.listen();
+        let mut waiting = client.read(Range::new(1 << 19, 512));
+        assert!(poll_once(&mut waiting).await.is_pending());
+        let seen = || client.health().last_error.unwrap().contains("and has 4096");
+        until("the smaller disk is seen", seen).await;
+        assert_eq!(fake.world().log.len(), before);
+        assert_eq!(client.health().failed, None);
+        fake.world().disk = own;
+        fake.world().export.size = MIB;
+        assert_eq!(gather(&waiting.await.unwrap())[0], 7);
+        client.flush().await.unwrap();
+    });
+}
+
+#[test]
+fn a_smaller_disk_of_another_name_is_final_where_writes_would_be_repeated() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        let client = unflushed_write_lost(&fake, short_limits()).await;
+        fake.world().disk = named("fake:2");
+        fake.world().export.size = 4096;
+        is_over(&fake, &client, "identity fake:2").await;
+    });
+}
+
 #[test]
 fn a_server_that_names_another_disk_gets_nothing() {
     for name in ["fake:2", ""] {
