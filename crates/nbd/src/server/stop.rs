@@ -69,7 +69,9 @@ pub(super) async fn flush(served: &ServedExport, limit: Duration) -> Result<(), 
 }
 
 async fn flush_disk(name: String, disk: &Node, limit: Duration) -> Result<(), ServeError> {
-    if disk.geometry().read_only {
+    let geometry = disk.geometry();
+    // A remote disk may know no flush: its server promises nothing, and a stop has nothing to wait for.
+    if geometry.read_only || !geometry.flush.any() {
         return Ok(());
     }
     match engine::clock::timeout(limit, disk.flush()).await {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::Node;
+use block::{Node, Support};
 use nbd_proto::{Command, CommandFlags};
 use testkit::{CrashDisk, HeldDisk, MemDisk};
 
@@ -35,6 +35,16 @@ fn a_disk_that_does_not_answer_is_given_up_at_the_stop_and_named() {
         error.contains("\"disk\"") && error.contains("200ms"),
         "{error}"
     );
+}
+
+/// The server of a remote disk may know no flush. Each stop ended with an error then, though nothing was wrong.
+#[test]
+fn a_disk_without_flush_is_not_flushed_at_the_stop() {
+    let disk = MemDisk::new(SIZE).with_geometry(|g| g.flush = Support::None);
+    let disk = HeldDisk::new(Arc::new(disk));
+    disk.hold(true);
+    let ((), end) = serving_on(1, disk, hasty(), local(), |_| async {});
+    end.expect("a clean stop");
 }
 
 /// The same with a request in flight, so that the connection cannot end either.
