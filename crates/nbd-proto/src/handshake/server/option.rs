@@ -108,6 +108,11 @@ pub(super) fn context_request(
     let mut fields = Fields::new(data);
     let name = name(&mut fields)?.to_owned();
     let count = fields.u32().ok_or(SHORT)?;
+    // Each query has at least its length. A number that the option has no room for is a mistake, not a long request.
+    let room = fields.rest().len() / size_of::<u32>();
+    if index(count) > room {
+        return Err(invalid("more queries than the option has room for"));
+    }
     if count > limits::CONTEXT_QUERIES_MAX {
         return Err(too_big("more than 1024 queries"));
     }
