@@ -40,6 +40,7 @@ mod exports;
 mod handshake;
 mod limits;
 mod listener;
+mod log_limit;
 mod peer;
 mod plan;
 mod scratch;
@@ -53,7 +54,7 @@ mod writers;
 use std::os::fd::OwnedFd;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -86,6 +87,7 @@ use export_selection::ExportSelection;
 use exports::Exports;
 use handshake::{NegotiatedSession, NoSession, ServerOffer, negotiate};
 use listener::{Acceptor, is_clients_fault};
+use log_limit::LogLimit;
 use served_export::NotAdmitted;
 use socket::Socket;
 use stop::{flush_all, stop_all};
@@ -98,8 +100,8 @@ struct ServerShared {
     core: Arc<ServerCore>,
     /// Connections of each core.
     loads: Vec<AtomicUsize>,
-    /// The last client was refused.
-    refuses: AtomicBool,
+    /// Log lines about clients that were refused.
+    refusals: LogLimit,
     handle: engine::Handle,
 }
 
@@ -146,7 +148,7 @@ impl Server {
         Arc::new(ServerShared {
             core: self.0,
             loads: (0..handle.cores()).map(|_| AtomicUsize::new(0)).collect(),
-            refuses: AtomicBool::new(false),
+            refusals: LogLimit::default(),
             handle: handle.clone(),
         })
     }
@@ -244,14 +246,12 @@ fn hand_over(
     let counted = match shared.core.connections.count(peer.address, limits) {
         Ok(counted) => counted,
         Err(too_many) => {
-            // Logged once until a client is accepted again.
-            if !shared.refuses.swap(true, Ordering::Relaxed) {
-                tracing::warn!(peer = peer.label, "refused: {too_many}");
+            if let Some(unlogged) = shared.refusals.admit(engine::clock::now()) {
+                tracing::warn!(peer = peer.label, unlogged, "refused: {too_many}");
             }
             return;
         }
     };
-    shared.refuses.store(false, Ordering::Relaxed);
     let load = |core: &usize| shared.loads[*core].load(Ordering::Relaxed);
     let core = (0..shared.handle.cores()).min_by_key(load).unwrap_or(0);
     let place = CoreSlot::new(shared.clone(), core, counted);
@@ -379,6 +379,7 @@ async fn transmit(
 ) -> bool {
     let (served, disk) = (admitted.served(), admitted.disk());
     let gate = admitted.gate(session.agreed.writer);
+    let certificate = peer.certificate_name.clone();
     let (peer, export) = (peer.label.as_str(), served.name());
     let ended = async {
         tokio::select! {
@@ -392,7 +393,10 @@ async fn transmit(
         () = admitted.leaving().settled() => {}
         () = &mut ended => return false,
     }
-    tracing::info!(peer, export, "connected");
+    match &certificate {
+        Some(certificate) => tracing::info!(peer, export, certificate, "connected"),
+        None => tracing::info!(peer, export, "connected"),
+    }
     let connection = Box::new(Connection::new(ConnectionSetup {
         name: export.to_owned(),
         leaving: admitted.leaving().clone(),
