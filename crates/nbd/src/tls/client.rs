@@ -152,10 +152,9 @@ fn server_verifier(
             .with_crls(revoked)
             .only_check_end_entity_revocation();
     }
-    builder.build().map_err(|e| TlsError::Bad {
-        path,
-        what: e.to_string(),
-    })
+    let list = path.with_file_name(files::CA_REVOKED);
+    let built = builder.build();
+    built.map_err(|e| files::verifier_error(&e, &path, &list))
 }
 
 /// Accepts any certificate of which the server has the key (`tls-verify-peer=false`).

@@ -1,5 +1,6 @@
 //! Certificates and keys from PEM files.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::server::VerifierBuilderError;
 
 use super::error::TlsError;
 
@@ -75,6 +77,34 @@ pub(super) fn roots_of_machine(path: &Path) -> Result<Arc<RootCertStore>, TlsErr
         return Err(bad(path, "no certificate in it can be used"));
     }
     Ok(Arc::new(roots))
+}
+
+/// Why certificates of `authority` cannot be verified, where `list` has what it took back. Names the file that is at fault.
+pub(super) fn verifier_error(
+    error: &VerifierBuilderError,
+    authority: &Path,
+    list: &Path,
+) -> TlsError {
+    match error {
+        // A list of version 1 has no version in it: to a parser of version 2 it is no list at all.
+        VerifierBuilderError::InvalidCrl(why) => bad(
+            list,
+            format!(
+                "it is no revocation list that TLS takes, which must be of version 2 (OpenSSL makes those if its \
+                 configuration has crl_extensions): {why:?}"
+            ),
+        ),
+        other => bad(authority, other.to_string()),
+    }
+}
+
+/// A number that changes with what is in these files. One that cannot be read counts as empty.
+pub(super) fn fingerprint<'a>(paths: impl IntoIterator<Item = &'a Path>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for path in paths {
+        read(path).unwrap_or_default().hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// What the authorities have taken back; nothing if there is no such file.

@@ -67,6 +67,29 @@ impl ServerTlsFiles {
     }
 }
 
+impl ServerTlsFiles {
+    fn fingerprint(&self) -> u64 {
+        let authority = match &self.clients {
+            ClientCertificates::Ignored => None,
+            ClientCertificates::Welcome { authority }
+            | ClientCertificates::Required { authority } => Some(authority),
+        };
+        let list = authority.map(|authority| revocation_list(authority));
+        let all = [
+            Some(&self.certificate),
+            Some(&self.key),
+            authority,
+            list.as_ref(),
+        ];
+        files::fingerprint(all.into_iter().flatten().map(PathBuf::as_path))
+    }
+}
+
+/// Where the list of what an authority has taken back is.
+fn revocation_list(authority: &Path) -> PathBuf {
+    authority.with_file_name(files::CA_REVOKED)
+}
+
 /// A server's side of TLS. Clones are one: a reload is seen by all.
 #[derive(Debug, Clone)]
 pub struct ServerTls(Arc<SharedTls>);
@@ -80,6 +103,8 @@ struct SharedTls {
 #[derive(Debug)]
 struct CurrentConfig {
     files: ServerTlsFiles,
+    /// Of what was in the files.
+    fingerprint: u64,
     config: Arc<ServerConfig>,
 }
 
@@ -97,9 +122,14 @@ impl ServerTls {
         files: ServerTlsFiles,
         rekey_after: u64,
     ) -> Result<Self, TlsError> {
+        let fingerprint = files.fingerprint();
         let config = config(&files)?;
         Ok(Self(Arc::new(SharedTls {
-            current: RwLock::new(CurrentConfig { files, config }),
+            current: RwLock::new(CurrentConfig {
+                files,
+                fingerprint,
+                config,
+            }),
             rekey_after,
         })))
     }
@@ -107,9 +137,11 @@ impl ServerTls {
     /// Reads its files again. New handshakes use what was read, connections that are there go on
     /// with what they have.
     ///
+    /// Returns whether what is in them is different.
+    ///
     /// # Errors
     /// [`TlsError`]; nothing has changed then.
-    pub fn reload(&self) -> Result<(), TlsError> {
+    pub fn reload(&self) -> Result<bool, TlsError> {
         let current = self
             .0
             .current
@@ -124,15 +156,22 @@ impl ServerTls {
     ///
     /// # Errors
     /// [`TlsError`]; nothing has changed then.
-    pub fn replace(&self, files: ServerTlsFiles) -> Result<(), TlsError> {
+    pub fn replace(&self, files: ServerTlsFiles) -> Result<bool, TlsError> {
+        // Before the rest: a file that is replaced meanwhile is different at the next reload.
+        let fingerprint = files.fingerprint();
         let config = config(&files)?;
         let mut current = self
             .0
             .current
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        *current = CurrentConfig { files, config };
-        Ok(())
+        let is_different = current.fingerprint != fingerprint;
+        *current = CurrentConfig {
+            files,
+            fingerprint,
+            config,
+        };
+        Ok(is_different)
     }
 
     /// The configuration of rustls, for protocols that are not NBD.
@@ -185,7 +224,8 @@ fn verifier(clients: &ClientCertificates) -> Result<Option<Arc<dyn ClientCertVer
         ClientCertificates::Required { authority } => (authority, true),
     };
     let roots = files::roots(authority)?;
-    let revoked = files::revoked(&authority.with_file_name(files::CA_REVOKED))?;
+    let list = revocation_list(authority);
+    let revoked = files::revoked(&list)?;
     let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider());
     if !revoked.is_empty() {
         builder = builder
@@ -195,9 +235,8 @@ fn verifier(clients: &ClientCertificates) -> Result<Option<Arc<dyn ClientCertVer
     if !is_required {
         builder = builder.allow_unauthenticated();
     }
-    let built = builder.build().map_err(|e| TlsError::Bad {
-        path: authority.clone(),
-        what: e.to_string(),
-    })?;
+    let built = builder
+        .build()
+        .map_err(|e| files::verifier_error(&e, authority, &list))?;
     Ok(Some(built))
 }

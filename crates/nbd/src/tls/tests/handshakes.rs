@@ -87,13 +87,34 @@ fn a_certificate_that_was_taken_back_is_refused_from_the_next_reload_on() {
     pki.revoke("client");
     let (_, server) = meet(&pki.client_tls(), &tls);
     assert!(server.is_ok(), "not reloaded yet");
-    tls.reload().expect("good files");
+    // `outboard reload` reported that nothing was different.
+    assert!(tls.reload().expect("good files"), "a list is there now");
+    assert!(!tls.reload().expect("good files"), "and is the same still");
     let (_, server) = meet(&pki.client_tls(), &tls);
     assert_eq!(failure_text(server), "its certificate is revoked");
     pki.revoke("server");
     tls.reload().expect("good files");
     let (client, _) = meet(&pki.client_tls(), &tls);
     assert_eq!(failure_text(client), "its certificate is revoked");
+}
+
+/// OpenSSL makes lists of version 1 unless its configuration says otherwise. They were refused as "ParseError", in the
+/// name of the authority's certificate.
+#[test]
+fn a_revocation_list_of_version_1_is_refused_by_its_name() {
+    let pki = Pki::new();
+    pki.revoke("client");
+    let tls = pki.server_tls();
+    pki.make_list_version_1();
+    let server = tls.reload().expect_err("no list").to_string();
+    let client = ClientTls::load("localhost", Some(pki.folder()), VerifyPeer::Yes);
+    for told in [server, client.expect_err("no list").to_string()] {
+        assert!(
+            told.contains("ca-crl.pem: it is no revocation list"),
+            "{told}"
+        );
+        assert!(told.contains("of version 2"), "{told}");
+    }
 }
 
 #[test]

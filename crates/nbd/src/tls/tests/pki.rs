@@ -8,6 +8,8 @@ use rcgen::{
     ExtendedKeyUsagePurpose as Usage, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose,
     RevokedCertParams, date_time_ymd,
 };
+use rustls::pki_types::CertificateRevocationListDer;
+use rustls::pki_types::pem::PemObject as _;
 use tempfile::TempDir;
 
 use crate::tls::{ClientTls, ServerTls, ServerTlsFiles, VerifyPeer};
@@ -105,6 +107,30 @@ impl Pki {
         self.write("ca-crl.pem", &list.pem().expect("PEM"));
     }
 
+    /// Takes the version, and the extensions that version 1 does not have, out of the revocation list.
+    pub(crate) fn make_list_version_1(&self) {
+        let text = std::fs::read(self.folder().join("ca-crl.pem")).expect("a list");
+        let der = CertificateRevocationListDer::from_pem_slice(&text).expect("PEM");
+        let (list, _) = element(&der);
+        let (content, signature) = element(list);
+        // SEQUENCE { INTEGER 1, …, [0] extensions }
+        let mut rest = content.strip_prefix(&[2, 1, 1]).expect("version 2");
+        let mut kept = Vec::new();
+        while !rest.is_empty() {
+            let (_, behind) = element(rest);
+            if rest[0] != 0xa0 {
+                kept.extend(&rest[..rest.len() - behind.len()]);
+            }
+            rest = behind;
+        }
+        let list = sequence(&[&sequence(&kept)[..], signature].concat());
+        let text = format!(
+            "-----BEGIN X509 CRL-----\n{}\n-----END X509 CRL-----\n",
+            base64(&list)
+        );
+        self.write("ca-crl.pem", &text);
+    }
+
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.folder().join(name), text).expect("a file");
     }
@@ -124,4 +150,44 @@ impl Pki {
     pub(crate) fn client_tls_for(&self, name: &str) -> ClientTls {
         ClientTls::load(name, Some(self.folder()), VerifyPeer::Yes).expect("good files")
     }
+}
+
+/// The content of the first element of DER, and what is behind it.
+fn element(der: &[u8]) -> (&[u8], &[u8]) {
+    let (len, head) = match der[1] {
+        short @ 0..0x80 => (usize::from(short), 2),
+        long => {
+            let bytes = &der[2..][..usize::from(long & 0x7f)];
+            let len = bytes
+                .iter()
+                .fold(0, |len, &byte| len << 8 | usize::from(byte));
+            (len, 2 + bytes.len())
+        }
+    };
+    der[head..].split_at(len)
+}
+
+fn sequence(content: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(content.len()).expect("short").to_be_bytes();
+    [&[0x30, 0x82], &len[..], content].concat()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let number = (0..3).fold(0, |sum, at| {
+            sum << 8 | u32::from(*three.get(at).unwrap_or(&0))
+        });
+        for at in 0..4 {
+            let digit = number >> (18 - 6 * at) & 63;
+            let is_there = at <= three.len();
+            text.push(if is_there {
+                char::from(DIGITS[digit as usize])
+            } else {
+                '='
+            });
+        }
+    }
+    text
 }
