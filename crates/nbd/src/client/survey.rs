@@ -1,7 +1,8 @@
 //! What a server has, without using any of it: [`list`], [`describe`], and both together,
 //! [`survey`].
 //!
-//! Each question is a connection of its own that ends with the answer; no disk is opened for data.
+//! Each question is a connection of its own that ends with the answer. No disk is opened for data, but where a server
+//! describes an export without a size, as nbd-server does, [`survey`] opens it once to learn that.
 //! Plain data comes out, for `outboard ls` and `outboard inspect` to print.
 
 use std::time::Duration;
@@ -95,13 +96,29 @@ pub async fn survey(target: &Target, timeout: Duration) -> Result<Survey, Client
             export: listed.name.clone(),
             ..target.clone()
         };
-        let described = describe(&target, timeout).await;
+        let described = describe_with_size(&target, timeout).await;
         Surveyed { listed, described }
     });
     let exports = stream::iter(described).buffered(limits::SURVEY_AT_ONCE);
     Ok(Survey {
         exports: exports.collect().await,
     })
+}
+
+/// [`describe`], and the size and the abilities by `GO` where `INFO` has none.
+async fn describe_with_size(
+    target: &Target,
+    timeout: Duration,
+) -> Result<Description, ClientError> {
+    let mut described = describe(target, timeout).await?;
+    if described.export.size == 0
+        && let Ok(Shaken::Finished(dialed)) = ask(target, Goal::Go, timeout).await
+    {
+        let opened = dialed.export();
+        described.export.size = opened.size;
+        described.export.flags = opened.flags;
+    }
+    Ok(described)
 }
 
 impl Description {

@@ -41,6 +41,22 @@ fn exports_are_listed_in_the_server_s_order_with_their_texts() {
     });
 }
 
+/// nbd-server answers `INFO` without looking at its file: `outboard ls` showed 0 bytes for each of its exports.
+#[test]
+fn a_size_that_is_not_described_is_learned_by_opening_the_export() {
+    in_engine(|| async {
+        let fake = Fake::start(1 << 20);
+        two_listed(&fake);
+        fake.world().hides_size = true;
+        let survey = survey(&fake.target(), SECOND).await.unwrap();
+        let described = survey.exports[0].described.as_ref().unwrap();
+        assert_eq!(described.export.size, 1 << 20);
+        assert!(survey.exports[1].described.is_err());
+        let world = fake.world();
+        assert!(world.log.is_empty(), "nothing is requested");
+    });
+}
+
 #[test]
 fn one_export_is_described_without_being_used() {
     in_engine(|| async {

@@ -78,6 +78,8 @@ pub(super) struct World {
     pub(super) goodbyes: usize,
     /// Connections that came to transmission.
     pub(super) connections: usize,
+    /// The answer to `INFO` has no size.
+    pub(super) hides_size: bool,
     /// What to do with a request on connection number so and so, counted from 1.
     pub(super) script: Script,
 }
@@ -178,6 +180,7 @@ impl Fake {
                 log: Vec::new(),
                 goodbyes: 0,
                 connections: 0,
+                hides_size: false,
                 script: Box::new(|_, _| Act::Serve),
             })),
             folder: tempfile::tempdir().unwrap(),

@@ -193,6 +193,11 @@ async fn negotiate(
                 }) => {
                     let known = (name == export.name).then(|| export.clone());
                     let mut answer = known.ok_or(Refusal::Unknown);
+                    if let (ExportPurpose::Info, Ok(export)) = (purpose, &mut answer)
+                        && world.lock().unwrap().hides_size
+                    {
+                        export.size = 0;
+                    }
                     if purpose != ExportPurpose::Info {
                         let mut world = world.lock().unwrap();
                         world.writers.push(writer);
