@@ -1,5 +1,5 @@
 # New arrays of levels 4, 5 and 6, by `outboard array create` on disks that were used before, the kernel's md runs: layouts
-# of each family, each kind of superblock, with and without a bitmap. (array-parity.sh has each layout.)
+# of each family, each kind of superblock, with and without a bitmap, with partial parity logs. (array-parity.sh has each layout.)
 #
 # * Synced by us, and written: mdadm assembles them without a resync, the data are what was written, and the kernel's check
 #   finds no parity that does not fit (mismatch_cnt 0). mdadm makes the same superblocks.
@@ -37,6 +37,9 @@ made() {
     expected=$(host make "$@")
     assemble
     same "$name, resync from" "$(md resync_start)" none
+    case $* in
+    *--consistency-policy=ppl*) same "$name, consistency policy" "$(md consistency_policy)" ppl ;;
+    esac
     good
     stop
     alike "$@"
@@ -66,8 +69,12 @@ listed() {
 mdadm_begins() {
     version=$1 level=$2 members=$3
     shift 3
+    bitmap=--bitmap=internal
+    case $* in
+    *--consistency-policy=ppl*) bitmap= ;;
+    esac
     quietly mdadm --create /dev/md0 --run --metadata=$version --name=photos --homehost=nas --level=$level \
-        --raid-devices=${#members} --bitmap=internal "$@" $(listed $members)
+        --raid-devices=${#members} $bitmap "$@" $(listed $members)
 }
 
 # begins VERSION LEVEL MEMBERS ABSENT [OPTION…]: we only make it, mdadm begins in the same way, and the kernel syncs ours;
@@ -140,6 +147,9 @@ done
 made 1.2 5 ABC
 made 1.0 5 ABCDE --chunk=128K --bitmap=none
 made 1.1 5 AB --chunk=64K
+for version in 1.0 1.1 1.2; do
+    made $version 5 ABC --chunk=16K --consistency-policy=ppl
+done
 made 0.90 5 ABCD --chunk=64K
 for layout in parity-first ddf-zero-restart ddf-N-continue left-symmetric-6 parity-first-6; do
     made 1.2 6 ABCDE --chunk=16K --layout=$layout --bitmap=64K
@@ -154,6 +164,7 @@ begins 1.2 5 A-C B --chunk=16K
 rebuilds 1.2 6 A-CD B --chunk=16K
 
 degraded 1.2 5 A-CD B --chunk=16K
+degraded 1.2 5 A-CD B --chunk=16K --consistency-policy=ppl
 degraded 0.90 4 AB- C --chunk=16K
 degraded 1.2 6 -B-DE AC --chunk=16K
 degraded 1.1 6 A-CD B --chunk=16K

@@ -1,7 +1,7 @@
 # Arrays of level 5 with partial parity logs (mdadm's consistency policy ppl), cut while they are written. For two sizes of
-# chunks, and for superblocks 1.1 and 1.2:
+# chunks, and for superblocks 1.1 and 1.2 by mdadm, 1.0 by `outboard array create`:
 #
-# * we write such an array that mdadm made, and stop: the kernel assembles it, the data are what was written, and parity fits;
+# * we write such an array, and stop: the kernel assembles it, the data are what was written, and parity fits;
 # * we are killed while we write: the kernel replays our logs, resyncs nothing, and parity fits; every write that was
 #   acknowledged is there, also without a member, which the kernel starts by our logs;
 # * the kernel stops in the middle of its writes: we replay its logs, complete and without a member. What was flushed is
@@ -19,7 +19,7 @@
 #: disk G 12M
 #: disk H 12M
 #: disk PATTERN 8M
-#: timeout 600
+#: timeout 900
 
 . /guest/arrays.sh
 
@@ -47,18 +47,26 @@ unflushed() {
     done
 }
 
-# ppl VERSION [OPTION…]
+# ppl MAKER VERSION [OPTION…]: mdadm or outboard makes it.
 ppl() {
     name="$*" all=$(devices ABCD)
     disks=$all
-    version=$1
-    shift
+    maker=$1 version=$2
+    shift 2
     host blank
     for disk in $disks; do
         blockdev --flushbufs $disk
     done
-    quietly mdadm --create /dev/md0 --run --metadata=$version --name=photos --homehost=nas --level=5 \
-        --raid-devices=4 --assume-clean --consistency-policy=ppl "$@" $disks
+    case $maker in
+    mdadm)
+        quietly mdadm --create /dev/md0 --run --metadata=$version --name=photos --homehost=nas --level=5 \
+            --raid-devices=4 --assume-clean --consistency-policy=ppl "$@" $disks
+        ;;
+    outboard)
+        host create $version "$@"
+        assemble
+        ;;
+    esac
     policy
     stop
 
@@ -125,8 +133,9 @@ ppl() {
     echo "$name, the kernel stopped: the kernel agrees"
 }
 
-ppl 1.2 --chunk=64
-ppl 1.1 --chunk=16 --layout=ra
+ppl mdadm 1.2 --chunk=64K
+ppl mdadm 1.1 --chunk=16K --layout=ra
+ppl outboard 1.0 --chunk=16K
 #: host
 . "$SCRIPTS/arrays/host.sh"
 members=$(images ABCD)
@@ -135,6 +144,10 @@ case $1 in
 blank)
     head -c 8M /dev/urandom | dd of=PATTERN.img conv=notrunc status=none
     blank $members
+    ;;
+create)
+    quietly outboard array create $members --level=5 --metadata=$2 --name=photos --assume-clean \
+        --consistency-policy=ppl $3
     ;;
 write)
     serve "$(array "$members")"
@@ -160,7 +173,7 @@ kill)
         qemu-io -f raw "$uri" <list.$client >done.$client 2>&1 &
         clients="$clients $!"
     done
-    sleep 0.5
+    sleep 1
     kill -KILL $server
     wait $clients || true
     for client in 0 1 2 3; do

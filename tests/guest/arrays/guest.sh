@@ -89,6 +89,8 @@ alike() {
     for option; do
         case $option in
         --bitmap=none) bitmap=none ;;
+        # Instead of a bitmap.
+        --consistency-policy=ppl) bitmap=none options="$options $option" ;;
         --bitmap=*) options="$options --bitmap-chunk=${option#*=}" ;;
         *) options="$options $option" ;;
         esac

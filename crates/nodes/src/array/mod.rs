@@ -62,7 +62,9 @@ mod tests;
 pub use self::assemble::{Membership, Picture};
 pub(crate) use self::assembly::{Assembly, Facts, Part};
 pub(crate) use self::create::write::wipe as wipe_superblocks;
-pub use self::create::{BitmapChoice, CreateOptions, Created, NAME_MAX, NewMember, create};
+pub use self::create::{
+    ConsistencyChoice, ConsistencyPolicy, CreateOptions, Created, NAME_MAX, NewMember, create,
+};
 pub use self::error::ArrayError;
 pub use self::examine::{Found, examine, newest};
 pub(crate) use self::member::Member;

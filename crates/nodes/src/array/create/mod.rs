@@ -1,4 +1,4 @@
-//! Makes a new array: superblocks, bitmaps and logs of bad blocks, as mdadm would.
+//! Makes a new array: superblocks, bitmaps or partial parity logs, and logs of bad blocks, as mdadm would.
 //!
 //! ```text
 //! spec, disks ──► checked ─────────────────► superblocks, bitmap ──► written
@@ -19,6 +19,7 @@
 //! they fit already.
 
 mod check;
+mod consistency;
 mod create_spec;
 mod initial;
 pub(super) mod join;
@@ -30,6 +31,7 @@ pub(super) mod write;
 
 use block::Node;
 
+pub use self::consistency::{ConsistencyChoice, ConsistencyPolicy};
 use super::ArrayError;
 use super::external_input::{random_uuid, seconds};
 use super::format::{Level, Version};
@@ -50,23 +52,12 @@ pub struct CreateOptions {
     pub version: Version,
     /// Name, with the host's before a colon if it is to have one. Superblocks 0.90 keep none.
     pub name: String,
-    /// Whether there is a bitmap, and its chunk in bytes if that is given.
-    pub bitmap: BitmapChoice,
+    /// What keeps it consistent over a power cut.
+    pub consistency: ConsistencyChoice,
     /// The copies are identical already, or parity fits (or shall be taken for it).
     pub assume_clean: bool,
     /// Bytes of each member to use, if not all.
     pub size: Option<u64>,
-}
-
-/// Whether a new array has a bitmap.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BitmapChoice {
-    /// Where the level can use one.
-    Usual,
-    /// None.
-    None,
-    /// With so many bytes for each bit.
-    Chunk(u64),
 }
 
 /// A disk for a new array.
@@ -89,6 +80,8 @@ pub struct Created {
     pub uuid: [u8; 16],
     /// Its size, bytes.
     pub size: u64,
+    /// What keeps it consistent over a power cut.
+    pub policy: ConsistencyPolicy,
     /// What the caller should know: that much of a disk is not used.
     pub remarks: Vec<String>,
 }
@@ -145,6 +138,7 @@ async fn make(
     Ok(Created {
         uuid: stamp.uuid,
         size: plan.size,
+        policy: plan.policy,
         remarks: plan.remarks,
     })
 }

@@ -23,6 +23,28 @@ const ROOM_0_90: u64 = 60 * KIB;
 const BITMAP_CHUNK_MIN: u64 = 4 * KIB;
 const BITMAP_CHUNK: u64 = 64 * MIB;
 
+/// Bytes of a partial parity log, as mdadm makes it.
+const PPL_LEN: u64 = MIB;
+
+/// What space is kept for next to a superblock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reserve {
+    /// A bitmap, also where there is none yet.
+    Bitmap,
+    /// A partial parity log.
+    Ppl,
+}
+
+impl Reserve {
+    /// Bytes kept on a disk (or for a member) of so many.
+    const fn room(self, bytes: u64) -> u64 {
+        match self {
+            Self::Bitmap => bitmap_room(bytes),
+            Self::Ppl => PPL_LEN,
+        }
+    }
+}
+
 /// Bytes kept for a bitmap on a disk (or for a part) of so many.
 const fn bitmap_room(bytes: u64) -> u64 {
     if bytes < 64 * KIB {
@@ -38,7 +60,7 @@ const fn bitmap_room(bytes: u64) -> u64 {
 
 /// Where the data of an array begin if its first disk has `disk` bytes: behind superblock, bitmap and room for a
 /// later reshape, of which a thousandth of the disk is wanted.
-pub(super) fn data_offset(version: Version, disk: u64, chunk: u64) -> u64 {
+pub(super) fn data_offset(version: Version, disk: u64, chunk: u64, reserve: Reserve) -> u64 {
     match version {
         Version::V0_90 { .. } | Version::V1_0 | Version::DmRaid => return 0,
         Version::V1_1 | Version::V1_2 => {}
@@ -47,7 +69,7 @@ pub(super) fn data_offset(version: Version, disk: u64, chunk: u64) -> u64 {
     while headroom * 1024 > disk && (chunk == 0 || headroom / 2 >= chunk * 2) {
         headroom /= 2;
     }
-    (12 * KIB + bitmap_room(disk) + headroom).next_multiple_of(MIB)
+    (12 * KIB + reserve.room(disk) + headroom).next_multiple_of(MIB)
 }
 
 /// Where the superblock is on a disk. `None`: it is too small for one.
@@ -61,12 +83,12 @@ pub(super) fn superblock(version: Version, disk: u64) -> Option<u64> {
 }
 
 /// How many bytes of a disk there are for data; 0: it is too small.
-pub(super) fn free(version: Version, disk: u64, data_offset: u64) -> u64 {
+pub(super) fn free(version: Version, disk: u64, data_offset: u64, reserve: Reserve) -> u64 {
     let free = match version {
         Version::V0_90 { .. } => superblock(version, disk),
-        // Superblock, log and bitmap.
+        // Superblock, logs and bitmap.
         Version::V1_0 => {
-            (disk / PLACE_LEN * PLACE_LEN).checked_sub(8 * KIB + LOG_LEN + bitmap_room(disk))
+            (disk / PLACE_LEN * PLACE_LEN).checked_sub(8 * KIB + LOG_LEN + reserve.room(disk))
         }
         Version::V1_1 | Version::V1_2 => disk.checked_sub(data_offset),
         Version::DmRaid => None,
@@ -83,6 +105,8 @@ pub(super) struct Places {
     pub(super) data: Range,
     /// Its bitmap.
     pub(super) bitmap: Option<Range>,
+    /// Its partial parity log.
+    pub(super) ppl: Option<Range>,
     /// Its log of bad blocks.
     pub(super) log: Option<Range>,
 }
@@ -94,7 +118,7 @@ pub(super) fn of(
     disk: u64,
     data_offset: u64,
     size: u64,
-    bitmap: Option<&Shape>,
+    (reserve, bitmap): (Reserve, Option<&Shape>),
 ) -> Option<Places> {
     let at = superblock(version, disk)?;
     let bitmap_len = bitmap.map(|shape| shape.len_on_disk().next_multiple_of(PLACE_LEN));
@@ -103,14 +127,19 @@ pub(super) fn of(
             superblock: at,
             data: Range::new(0, at),
             bitmap: bitmap_len.map(|len| Range::new(at + PLACE_LEN, len)),
+            ppl: None,
             log: None,
         }),
-        Version::V1_0 => at_the_end(at, size, bitmap),
+        Version::V1_0 => at_the_end(at, size, (reserve, bitmap)),
         // LVM lays these out.
         Version::DmRaid => None,
         Version::V1_1 | Version::V1_2 => {
             let start = at + PLACE_LEN;
-            let taken = bitmap_len.unwrap_or_else(|| bitmap_room(size));
+            let taken = bitmap_len.unwrap_or_else(|| reserve.room(size));
+            let ppl = (reserve == Reserve::Ppl).then(|| Range::new(start, taken));
+            if ppl.is_some_and(|ppl| ppl.end() > data_offset) {
+                return None;
+            }
             let log = match start + taken + LOG_LEN <= data_offset {
                 true => start + taken,
                 false => data_offset.checked_sub(LOG_LEN)?,
@@ -119,6 +148,7 @@ pub(super) fn of(
                 superblock: at,
                 data: Range::new(data_offset, disk.checked_sub(data_offset)?),
                 bitmap: bitmap_len.map(|len| Range::new(start, len)),
+                ppl,
                 log: (log >= start).then(|| Range::new(log, LOG_LEN)),
             })
         }
@@ -126,9 +156,9 @@ pub(super) fn of(
 }
 
 /// Of a superblock 1.0 at byte `at`.
-fn at_the_end(at: u64, size: u64, bitmap: Option<&Shape>) -> Option<Places> {
+fn at_the_end(at: u64, size: u64, (reserve, bitmap): (Reserve, Option<&Shape>)) -> Option<Places> {
     let len = |shape: &Shape| shape.len_on_disk().next_multiple_of(PLACE_LEN);
-    let wanted = bitmap.map_or_else(|| bitmap_room(size), len) + LOG_LEN;
+    let wanted = bitmap.map_or_else(|| reserve.room(size), len) + LOG_LEN;
     let room = wanted.min(at.checked_sub(size)?);
     let place = match bitmap {
         // Room for one bit more, as mdadm computes it.
@@ -141,10 +171,16 @@ fn at_the_end(at: u64, size: u64, bitmap: Option<&Shape>) -> Option<Places> {
         }
         None => None,
     };
+    let ppl = match reserve {
+        Reserve::Ppl if room < wanted => return None,
+        Reserve::Ppl => Some(Range::new(at - wanted, PPL_LEN)),
+        Reserve::Bitmap => None,
+    };
     Some(Places {
         superblock: at,
         data: Range::new(0, at - room),
         bitmap: place,
+        ppl,
         log: (room >= LOG_LEN).then(|| Range::new(at - LOG_LEN, LOG_LEN)),
     })
 }

@@ -2,10 +2,11 @@
 
 use super::create_spec::{CreateSpec, Disk, members, name, refused, shape, too_small};
 use super::initial::InitialState;
-use super::places::{self, Places};
-use super::{BitmapChoice, Stamp};
+use super::places::{self, Places, Reserve};
+use super::{ConsistencyChoice, ConsistencyPolicy, Stamp, consistency};
 use crate::array::ArrayError;
 use crate::array::format::bitmap::{self, Bitmap, Shape};
+use crate::array::format::ppl::{PplHeader, signature};
 use crate::array::format::{Level, MEMBERS_MAX, Role, Superblock, Version, features};
 
 const KIB: u64 = 1 << 10;
@@ -21,6 +22,7 @@ pub(super) struct Plan {
     pub(super) members: Vec<Planned>,
     /// Size of the array.
     pub(super) size: u64,
+    pub(super) policy: ConsistencyPolicy,
     pub(super) remarks: Vec<String>,
 }
 
@@ -30,6 +32,8 @@ pub(super) struct Planned {
     pub(super) superblock: Superblock,
     pub(super) places: Places,
     pub(super) bitmap: Option<Bitmap>,
+    /// The first header of its partial parity log. `None`: it has none, or one that is paused.
+    pub(super) ppl: Option<PplHeader>,
 }
 
 /// What to write, or why not.
@@ -38,25 +42,35 @@ pub(super) fn plan(spec: &CreateSpec<'_>, stamp: &Stamp) -> Result<Plan, ArrayEr
     name(spec)?;
     let (chunk, layout) = shape(spec)?;
     let first = spec.here().next().map_or(0, |(_, size)| size);
-    let data_offset = places::data_offset(spec.options.version, first, chunk);
-    let sizes = Sizes::of(spec, chunk, data_offset)?;
+    let policy = consistency::policy(spec)?;
+    let reserve = match policy {
+        ConsistencyPolicy::Ppl => Reserve::Ppl,
+        _ => Reserve::Bitmap,
+    };
+    let data_offset = places::data_offset(spec.options.version, first, chunk, reserve);
+    let sizes = Sizes::of(spec, chunk, (data_offset, reserve))?;
     let initial = InitialState::of(spec);
     let model = superblock(spec, stamp, &sizes, initial, (chunk, layout));
-    let bits = bits(spec, &model)?;
+    let bits = match policy {
+        ConsistencyPolicy::Bitmap => bits(spec, &model)?,
+        _ => None,
+    };
     let mut plan = Plan {
         members: Vec::with_capacity(spec.disks.len()),
         size: 0,
+        policy,
         remarks: sizes.remarks,
     };
     plan.remarks.extend(begins_as_spare(spec, initial));
     for (index, disk) in spec.disks.iter().enumerate() {
         let Some(size) = disk.size else { continue };
         let version = spec.options.version;
-        let places = places::of(version, size, data_offset, model.member_size, bits.as_ref());
+        let beside = (reserve, bits.as_ref());
+        let places = places::of(version, size, data_offset, model.member_size, beside);
         let places = places.ok_or_else(|| too_small(disk.name, size))?;
         let number = initial.number(spec, index);
         let own = (number, stamp.devices[index]);
-        let superblock = member(&model, disk, own, &places, bits.is_some());
+        let superblock = member(&model, disk, own, &places);
         let bitmap = bits.and_then(|bits| {
             let chunk = u32::try_from(bits.chunk()).ok()?;
             Bitmap::of(&superblock, chunk)
@@ -65,6 +79,7 @@ pub(super) fn plan(spec: &CreateSpec<'_>, stamp: &Stamp) -> Result<Plan, ArrayEr
             superblock,
             places,
             bitmap,
+            ppl: log_header(policy, initial, &stamp.uuid),
         });
     }
     unequal(spec, &mut plan, chunk)?;
@@ -82,12 +97,16 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(spec: &CreateSpec<'_>, chunk: u64, data_offset: u64) -> Result<Self, ArrayError> {
+    fn of(
+        spec: &CreateSpec<'_>,
+        chunk: u64,
+        (data_offset, reserve): (u64, Reserve),
+    ) -> Result<Self, ArrayError> {
         let version = spec.options.version;
         let round = |bytes: u64| bytes - bytes.checked_rem(chunk).unwrap_or(0);
         let mut free = Vec::with_capacity(spec.disks.len());
         for (disk, size) in spec.here() {
-            let room = round(places::free(version, size, data_offset));
+            let room = round(places::free(version, size, data_offset, reserve));
             if room == 0 {
                 return Err(too_small(disk.name, size));
             }
@@ -243,19 +262,12 @@ fn device_number(name: &str) -> u32 {
 
 /// How the bits of its bitmap lie, if it has one.
 fn bits(spec: &CreateSpec<'_>, model: &Superblock) -> Result<Option<Shape>, ArrayError> {
-    let asked = match spec.options.bitmap {
-        BitmapChoice::None => return Ok(None),
-        BitmapChoice::Usual => None,
-        BitmapChoice::Chunk(chunk) => Some(chunk),
+    let asked = match spec.options.consistency {
+        ConsistencyChoice::Bitmap(chunk) => chunk,
+        _ => None,
     };
     let Some(covered) = bitmap::covered(model) else {
-        return match asked {
-            None => Ok(None),
-            Some(_) => {
-                let what = format!("{} has no copies: a bitmap could not help", model.level);
-                Err(refused(what, "leave it out"))
-            }
-        };
+        return Ok(None);
     };
     let shape = places::bitmap_shape(model.version, model.member_size, covered, asked);
     shape.map(Some).map_err(|least| {
@@ -274,7 +286,6 @@ fn member(
     disk: &Disk<'_>,
     (number, device): (usize, [u8; 16]),
     places: &Places,
-    has_bitmap: bool,
 ) -> Superblock {
     let is_old = matches!(model.version, Version::V0_90 { .. });
     Superblock {
@@ -283,15 +294,28 @@ fn member(
         number: u32::try_from(number).expect("members were counted"),
         role: model.roles[number],
         bitmap_at: places.bitmap.map(|place| place.offset),
+        ppl: places.ppl,
         bad_blocks: places.log,
-        features: match has_bitmap && !is_old {
-            true => features::BITMAP,
-            false => 0,
+        features: match (places.bitmap, places.ppl) {
+            (Some(_), _) if !is_old => features::BITMAP,
+            // Alone: with `MULTIPLE_PPLS` next to it Linux starts the array without logs, and takes both away.
+            (None, Some(_)) => features::PPL,
+            _ => 0,
         },
         write_mostly: disk.write_mostly,
         fail_fast: disk.fail_fast,
         ..model.clone()
     }
+}
+
+/// The first header of each partial parity log: none while parity has to be resynced, since logs are paused then.
+fn log_header(
+    policy: ConsistencyPolicy,
+    initial: InitialState,
+    array: &[u8; 16],
+) -> Option<PplHeader> {
+    let is_kept = policy == ConsistencyPolicy::Ppl && !initial.dirty;
+    is_kept.then(|| PplHeader::empty(signature(array)))
 }
 
 /// RAID 0 of unequal members says how it lies.

@@ -71,13 +71,20 @@ pub(crate) async fn wipe(disk: &Node) -> Result<(), IoError> {
     }
 }
 
-/// Bitmap and log.
+/// Bitmap and logs.
 async fn surroundings(disk: &Node, planned: &Planned) -> Result<(), IoError> {
     let disk = any_block(disk);
     if let (Some(bitmap), Some(place)) = (planned.bitmap, planned.places.bitmap) {
         let mut bytes = vec![ALL_SET; place.len_usize()];
         bytes[..HEADER_LEN_USIZE].copy_from_slice(&bitmap.encode(&[0; HEADER_LEN_USIZE]));
         put(&disk, place.offset, bytes).await?;
+    }
+    if let Some(place) = planned.places.ppl {
+        // Behind the first header, too: what another array left there may not be found.
+        put(&disk, place.offset, vec![0; place.len_usize()]).await?;
+        if let Some(header) = &planned.ppl {
+            put(&disk, place.offset, header.encode()).await?;
+        }
     }
     if let Some(place) = planned.places.log {
         let empty = BadBlocks::none(place.len, 0).ok();

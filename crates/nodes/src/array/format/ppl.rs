@@ -42,6 +42,8 @@ const CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI
 pub const HEADER_LEN: u64 = 4096;
 /// The same, for buffers.
 pub const HEADER_LEN_USIZE: usize = 4096;
+/// Members of an array with such logs, at most: Linux has a bit for each in one word.
+pub const MEMBERS_MAX: usize = 64;
 /// Entries that a header has room for.
 pub const ENTRIES_MAX: usize = (HEADER_LEN_USIZE - field::ENTRIES) / ENTRY_LEN;
 /// Partial parity of one header, at most, where there are several; bytes.

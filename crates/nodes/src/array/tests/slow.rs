@@ -12,7 +12,7 @@ use testkit::single;
 
 use crate::array::format::{Level, Version};
 use crate::array::{
-    AddOptions, Array, ArrayOptions, BitmapChoice, Candidate, CreateOptions, MemberState,
+    AddOptions, Array, ArrayOptions, Candidate, ConsistencyChoice, CreateOptions, MemberState,
     NewMember, create, open,
 };
 use crate::test_runtime::{on_stopped_clock, timed};
@@ -37,7 +37,7 @@ async fn degraded(first: Node) -> Arc<Array> {
         chunk: None,
         version: Version::V1_2,
         name: "slow".to_owned(),
-        bitmap: BitmapChoice::Usual,
+        consistency: ConsistencyChoice::Default,
         assume_clean: true,
         size: None,
     };

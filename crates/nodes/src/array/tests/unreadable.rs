@@ -9,8 +9,8 @@ use testkit::{Effect, Fault, FaultDisk, MemDisk, block_on, pattern, single};
 use super::super::format::bad_blocks::BadBlocks;
 use super::super::format::{Level, Version};
 use super::super::{
-    Array, ArrayOptions, BitmapChoice, Candidate, CreateOptions, MemberState, NewMember, SyncKind,
-    SyncRates, create, examine, newest, open,
+    Array, ArrayOptions, Candidate, ConsistencyChoice, CreateOptions, MemberState, NewMember,
+    SyncKind, SyncRates, create, examine, newest, open,
 };
 use crate::read_within;
 
@@ -36,7 +36,7 @@ struct Five {
 }
 
 impl Five {
-    async fn new(count: usize, version: Version, bitmap: BitmapChoice) -> Self {
+    async fn new(count: usize, version: Version, consistency: ConsistencyChoice) -> Self {
         let below = (0..count).map(|_| Arc::new(MemDisk::new(6 * MIB)) as Node);
         let mut disks: Vec<Node> = below.collect();
         let faults = FaultDisk::new(disks[1].clone(), 1, Vec::new());
@@ -55,7 +55,7 @@ impl Five {
             chunk: Some(CHUNK),
             version,
             name: "box:five".to_owned(),
-            bitmap,
+            consistency,
             assume_clean: true,
             size: Some(MEMBER),
         };
@@ -141,7 +141,10 @@ async fn assert_rest(array: &Array, fill: u8) {
 
 #[test]
 fn a_resync_leaves_out_what_cannot_be_read_and_the_array_stays_dirty_there_alone() {
-    for bitmap in [BitmapChoice::Chunk(16 * KIB), BitmapChoice::None] {
+    for bitmap in [
+        ConsistencyChoice::Bitmap(Some(16 * KIB)),
+        ConsistencyChoice::Resync,
+    ] {
         block_on(async {
             let five = Five::new(4, Version::V1_2, bitmap).await;
             let array = five.open().await;
@@ -165,7 +168,7 @@ fn a_resync_leaves_out_what_cannot_be_read_and_the_array_stays_dirty_there_alone
             // The bit of it, or all from there on.
             let bit = Range::new(LOST.offset / (16 * KIB) * (16 * KIB), 16 * KIB);
             let expected = match bitmap {
-                BitmapChoice::None => Range::new(LOST.offset, MEMBER - LOST.offset),
+                ConsistencyChoice::Resync => Range::new(LOST.offset, MEMBER - LOST.offset),
                 _ => bit,
             };
             assert_eq!(manager.mirror.needed(0), Some(expected));
@@ -193,7 +196,7 @@ fn a_resync_leaves_out_what_cannot_be_read_and_the_array_stays_dirty_there_alone
 #[test]
 fn a_member_is_rebuilt_without_what_cannot_be_read_and_notes_it_as_bad() {
     block_on(async {
-        let five = Five::new(5, Version::V1_2, BitmapChoice::Chunk(16 * KIB)).await;
+        let five = Five::new(5, Version::V1_2, ConsistencyChoice::Bitmap(Some(16 * KIB))).await;
         let array = five.open().await;
         write(&array, whole(&array), 1).await;
         array.fail("d").await.unwrap();
@@ -233,7 +236,7 @@ fn a_member_is_rebuilt_without_what_cannot_be_read_and_notes_it_as_bad() {
 fn without_a_log_a_rebuild_ends_where_data_cannot_be_read_and_says_where() {
     block_on(async {
         let old = Version::V0_90 { big_endian: false };
-        let five = Five::new(5, old, BitmapChoice::Usual).await;
+        let five = Five::new(5, old, ConsistencyChoice::Default).await;
         let array = five.open().await;
         write(&array, whole(&array), 1).await;
         array.fail("d").await.unwrap();

@@ -8,7 +8,7 @@ use testkit::{CrashDisk, Effect, Fault, FaultDisk, MemDisk, block_on};
 
 use super::*;
 use crate::array::format::{Level, Version};
-use crate::array::{BitmapChoice, CreateOptions, NewMember, create, examine};
+use crate::array::{ConsistencyChoice, CreateOptions, NewMember, create, examine};
 use crate::volume::edit::{EditStamp, GroupEdit, NewGroup, NewGroupMember, NewVolume};
 use crate::volume::format::tests::FIXTURES;
 use crate::volume::format::{Header, NewLabel, mark_used};
@@ -372,7 +372,7 @@ fn a_new_physical_volume_is_no_member_of_an_array() {
             chunk: None,
             version,
             name: "nas:photos".to_owned(),
-            bitmap: BitmapChoice::Usual,
+            consistency: ConsistencyChoice::Default,
             assume_clean: true,
             size: None,
         };

@@ -7,7 +7,7 @@
 use block::Node;
 use indicatif::HumanBytes;
 use nodes::array::format::{Level, Version};
-use nodes::array::{BitmapChoice, CreateOptions, NewMember};
+use nodes::array::{ConsistencyChoice, CreateOptions, NewMember};
 use serde::Serialize;
 
 use super::offline::{MISSING, candidate};
@@ -24,6 +24,9 @@ use crate::output::Format;
 const NAME_MAX: usize = 32;
 /// The default name of an array.
 const NAME: &str = "array";
+/// Why a new array of level 5 has partial parity logs.
+const PPL_REASON: &str = "consistency policy: ppl (a power cut and a lost member together lose only what was being written; \
+    `-k bitmap` instead for members that are often absent: a re-add then copies little)";
 /// Most disks of one array: more are a slip of a `*`.
 const MEMBERS_MAX: usize = 384;
 
@@ -53,9 +56,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<String>,
 
-    /// What was written is noted, so that little is copied later: internal, none, or its chunk's size
-    #[arg(long, value_name = "KIND", default_value = "internal", value_parser = words::bitmap)]
-    bitmap: BitmapChoice,
+    /// What keeps the array consistent over a power cut: ppl (partial parity logs, level 5 only: closes the write
+    /// hole), bitmap (only what was being written is resynced) or resync (everything is) [default: ppl for level 5,
+    /// bitmap for the others]
+    #[arg(long, short = 'k', value_name = "POLICY", value_parser = words::policy)]
+    consistency_policy: Option<ConsistencyChoice>,
+
+    /// What was written is noted, so that little is copied later: internal, none, or its chunk's size [default:
+    /// internal, but for level 5]
+    #[arg(long, value_name = "KIND", value_parser = words::bitmap)]
+    bitmap: Option<ConsistencyChoice>,
 
     /// Do not resync: copies are identical and parity fits, as on new files; or the content is irrelevant
     #[arg(long)]
@@ -101,6 +111,8 @@ struct Made<'a> {
     uuid: String,
     level: String,
     size: u64,
+    /// By mdadm's names.
+    consistency_policy: &'static str,
     members: &'a [String],
     spares: &'a [String],
     /// The disk expression that opens it.
@@ -110,8 +122,8 @@ struct Made<'a> {
 /// Makes it.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     check(args)?;
-    let layout = layout(args)?;
-    let created = on_the_engine(async || Box::pin(create(args, layout)).await)?;
+    let shape = (layout(args)?, consistency(args)?);
+    let created = on_the_engine(async || Box::pin(create(args, shape)).await)?;
     for remark in &created.remarks {
         tracing::warn!("{remark}");
     }
@@ -121,6 +133,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         uuid: uuid(&created.uuid),
         level: args.level.to_string(),
         size: created.size,
+        consistency_policy: created.policy.name(),
         members: &args.members,
         spares: &args.spare,
         disk: format!("array({})", disks.join(", ")),
@@ -140,9 +153,13 @@ fn text(made: &Made<'_>) -> String {
         1 => ", 1 spare".to_owned(),
         spares => format!(", {spares} spares"),
     };
+    let policy = match made.consistency_policy {
+        "ppl" => format!("\n{PPL_REASON}"),
+        _ => String::new(),
+    };
     let size = HumanBytes(made.size);
     format!(
-        "{}: {} of {count}{missing}{spares}, {size}, {}\nserve it:  outboard serve '{}={}'\nattach it: outboard attach '{}'",
+        "{}: {} of {count}{missing}{spares}, {size}, {}{policy}\nserve it:  outboard serve '{}={}'\nattach it: outboard attach '{}'",
         made.name, made.level, made.uuid, made.name, made.disk, made.disk
     )
 }
@@ -194,9 +211,20 @@ fn layout(args: &Args) -> Result<Option<u32>, Failure> {
     }
 }
 
-async fn create(args: &Args, layout: Option<u32>) -> Result<nodes::array::Created, Failure> {
+/// What `--consistency-policy` and `--bitmap` say.
+fn consistency(args: &Args) -> Result<ConsistencyChoice, Failure> {
+    words::consistency(args.consistency_policy, args.bitmap).ok_or_else(|| {
+        let what = "--consistency-policy and --bitmap contradict each other";
+        Failure::usage(what).next("leave --bitmap away")
+    })
+}
+
+/// Layout by md's number, and consistency policy.
+type Shape = (Option<u32>, ConsistencyChoice);
+
+async fn create(args: &Args, shape: Shape) -> Result<nodes::array::Created, Failure> {
     let mut builder = Builder::new(false);
-    let created = create_on(&mut builder, args, layout).await;
+    let created = create_on(&mut builder, args, shape).await;
     // Members may be arrays, which the superblocks were written to.
     arrays::finish(created, builder.arrays()).await
 }
@@ -204,7 +232,7 @@ async fn create(args: &Args, layout: Option<u32>) -> Result<nodes::array::Create
 async fn create_on(
     builder: &mut Builder,
     args: &Args,
-    layout: Option<u32>,
+    (layout, consistency): Shape,
 ) -> Result<nodes::array::Created, Failure> {
     let mut parts = Vec::with_capacity(args.members.len());
     for member in &args.members {
@@ -227,7 +255,7 @@ async fn create_on(
         chunk: args.chunk.map(|size| size.0),
         version: args.metadata,
         name: with_host(&args.name),
-        bitmap: args.bitmap,
+        consistency,
         assume_clean: args.assume_clean,
         size: args.size.map(|size| size.0),
     };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nodes::array::BitmapChoice;
+use nodes::array::ConsistencyChoice;
 use nodes::array::format::Level;
 
 use super::target::{ArrayTarget, Server, choose, member};
@@ -162,10 +162,44 @@ fn layouts_are_mds_numbers() {
 
 #[test]
 fn a_bitmap_is_internal_none_or_has_a_chunk() {
-    assert_eq!(words::bitmap("internal"), Ok(BitmapChoice::Usual));
-    assert_eq!(words::bitmap("none"), Ok(BitmapChoice::None));
-    assert_eq!(words::bitmap("64M"), Ok(BitmapChoice::Chunk(64 << 20)));
+    assert_eq!(
+        words::bitmap("internal"),
+        Ok(ConsistencyChoice::Bitmap(None))
+    );
+    assert_eq!(words::bitmap("none"), Ok(ConsistencyChoice::Resync));
+    assert_eq!(
+        words::bitmap("64M"),
+        Ok(ConsistencyChoice::Bitmap(Some(64 << 20)))
+    );
     assert!(words::bitmap("3M").is_err() && words::bitmap("yes").is_err());
+}
+
+#[test]
+fn a_consistency_policy_is_one_of_mdadms_and_does_not_contradict_a_bitmap() {
+    use ConsistencyChoice::{Bitmap, Default, Ppl, Resync};
+    assert_eq!(words::policy("ppl"), Ok(Ppl));
+    assert_eq!(words::policy("bitmap"), Ok(Bitmap(None)));
+    assert_eq!(words::policy("resync"), Ok(Resync));
+    assert!(words::policy("journal").unwrap_err().contains("journal"));
+    assert!(words::policy("unknown").is_err());
+    let chunk = Bitmap(Some(65_536));
+    for (policy, bitmap, expected) in [
+        (None, None, Some(Default)),
+        (Some(Ppl), None, Some(Ppl)),
+        (None, Some(chunk), Some(chunk)),
+        (Some(Bitmap(None)), Some(chunk), Some(chunk)),
+        (Some(Ppl), Some(Resync), Some(Ppl)),
+        (Some(Resync), Some(Resync), Some(Resync)),
+        (Some(Ppl), Some(Bitmap(None)), None),
+        (Some(Resync), Some(chunk), None),
+        (Some(Bitmap(None)), Some(Resync), None),
+    ] {
+        assert_eq!(
+            words::consistency(policy, bitmap),
+            expected,
+            "{policy:?} {bitmap:?}"
+        );
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Levels, layouts, kinds of superblocks and bitmaps as mdadm's users write them. Pure.
+//! Levels, layouts, kinds of superblocks, bitmaps and consistency policies as mdadm's users write them. Pure.
 
-use nodes::array::BitmapChoice;
+use nodes::array::ConsistencyChoice;
 use nodes::array::format::{Level, Version, parity_layout};
 
 use crate::graph::ByteSize;
@@ -62,16 +62,44 @@ fn copies(text: &str) -> Result<u32, String> {
 }
 
 /// `--bitmap`
-pub(super) fn bitmap(text: &str) -> Result<BitmapChoice, String> {
+pub(super) fn bitmap(text: &str) -> Result<ConsistencyChoice, String> {
     match text {
-        "internal" => Ok(BitmapChoice::Usual),
-        "none" => Ok(BitmapChoice::None),
+        "internal" => Ok(ConsistencyChoice::Bitmap(None)),
+        "none" => Ok(ConsistencyChoice::Resync),
         size => match size.parse::<ByteSize>() {
-            Ok(ByteSize(chunk)) if chunk.is_power_of_two() => Ok(BitmapChoice::Chunk(chunk)),
+            Ok(ByteSize(chunk)) if chunk.is_power_of_two() => {
+                Ok(ConsistencyChoice::Bitmap(Some(chunk)))
+            }
             Ok(_) => Err("its chunk is a power of two, like 64M".to_owned()),
             Err(error) => Err(format!(
                 "internal, none, or the size of its chunk ({error})"
             )),
         },
+    }
+}
+
+/// `--consistency-policy`
+pub(super) fn policy(text: &str) -> Result<ConsistencyChoice, String> {
+    match text {
+        "ppl" => Ok(ConsistencyChoice::Ppl),
+        "bitmap" => Ok(ConsistencyChoice::Bitmap(None)),
+        "resync" => Ok(ConsistencyChoice::Resync),
+        "journal" => Err("arrays with a journal are only read here".to_owned()),
+        _ => Err("known are ppl, bitmap and resync".to_owned()),
+    }
+}
+
+/// `--consistency-policy` and `--bitmap` together. `None`: they contradict each other.
+pub(super) fn consistency(
+    policy: Option<ConsistencyChoice>,
+    bitmap: Option<ConsistencyChoice>,
+) -> Option<ConsistencyChoice> {
+    use ConsistencyChoice::{Bitmap, Default, Ppl, Resync};
+    match (policy, bitmap) {
+        (None, None) => Some(Default),
+        (Some(one), None) | (None, Some(one)) => Some(one),
+        (Some(Bitmap(_)), Some(bits @ Bitmap(_))) => Some(bits),
+        (Some(policy @ (Ppl | Resync)), Some(Resync)) => Some(policy),
+        _ => None,
     }
 }

@@ -54,6 +54,43 @@ fn mdadm_reads_a_new_mirror_and_the_next_command_is_printed() {
 }
 
 #[test]
+fn level_5_has_partial_parity_logs_and_says_why_or_what_else_is_chosen() {
+    let members = ["a.img", "b.img", "c.img"];
+    let folder = images(&members);
+    let path = folder.path();
+    let create = |more: &[&'static str]| {
+        [&["array", "create", "-l", "5", "--force"], more, &members].concat()
+    };
+    let told = answer(path, &create(&[]));
+    let reason = "\nconsistency policy: ppl (a power cut and a lost member together ";
+    assert!(told.contains(reason), "{told}");
+    assert_eq!(super::status(path, &members)["ppl"], true);
+    for (more, policy, field) in [
+        (&[][..], "ppl", "PPL"),
+        (&["-k", "ppl", "--bitmap", "none"], "ppl", "PPL"),
+        (&["-k", "bitmap"], "bitmap", "Internal Bitmap"),
+        (&["--bitmap", "64K"], "bitmap", "Internal Bitmap"),
+        (&["-k", "resync"], "resync", "Bad Block Log"),
+    ] {
+        let made = json(path, &create(more));
+        assert_eq!(made["consistency_policy"], policy, "{more:?}");
+        if has_mdadm() {
+            let examined = examine(path, "b.img");
+            assert!(value(&examined, field).contains("sectors"), "{examined}");
+        }
+    }
+    let (status, told) = failure(path, &create(&["-k", "ppl", "--bitmap", "internal"]));
+    assert_eq!(status, Some(2));
+    assert!(told.contains("contradict each other"), "{told}");
+    let mirror = [
+        "array", "create", "-l", "1", "--force", "-k", "ppl", "a.img", "b.img",
+    ];
+    let (status, told) = failure(path, &mirror);
+    assert_eq!(status, Some(1));
+    assert!(told.contains("raid1 has no partial parity logs"), "{told}");
+}
+
+#[test]
 fn every_level_and_kind_of_superblock_is_read_by_mdadm() {
     if !has_mdadm() {
         return;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use testkit::block_on;
 
 use super::{made, member, usual};
-use crate::array::create::{BitmapChoice, CreateOptions};
+use crate::array::create::{ConsistencyChoice, CreateOptions};
 use crate::array::format::{Level, Superblock, Version};
 use crate::array::{examine, newest};
 use crate::{Memory, read_within};
@@ -26,9 +26,9 @@ fn compare(line: &str) {
     };
     let level = level.parse().map_or(Level::Linear, Level::of);
     let options = CreateOptions {
-        bitmap: match bitmap {
-            "none" => BitmapChoice::None,
-            _ => BitmapChoice::Usual,
+        consistency: match bitmap {
+            "none" => ConsistencyChoice::Resync,
+            _ => ConsistencyChoice::Default,
         },
         assume_clean: true,
         ..usual(level, version)
@@ -87,7 +87,7 @@ fn bitmaps_grow_with_the_disk_and_no_further_than_their_room() {
         let disks = [0, 1].map(|_| Arc::new(Memory::new(size)));
         let parts = disks.map(|disk| member("a", disk));
         let options = CreateOptions {
-            bitmap: asked,
+            consistency: asked,
             ..usual(Level::Raid1, Version::V1_2)
         };
         made(&parts, &[], &options).map(|_| {
@@ -99,11 +99,15 @@ fn bitmaps_grow_with_the_disk_and_no_further_than_their_room() {
     };
     let gib = 1 << 30;
     // A page of bits for 8 GiB, 64 KiB of them up to 200 GiB, 128 KiB behind.
-    assert!(matches!(chunk(gib, BitmapChoice::Chunk(64 << 10)), Ok(n) if n == 64 << 10));
-    let refused = chunk(gib, BitmapChoice::Chunk(16 << 10)).expect_err("there is no room");
+    assert!(
+        matches!(chunk(gib, ConsistencyChoice::Bitmap(Some(64 << 10))), Ok(n) if n == 64 << 10)
+    );
+    let refused =
+        chunk(gib, ConsistencyChoice::Bitmap(Some(16 << 10))).expect_err("there is no room");
     assert_eq!(refused.next(), Some("use a power of two from 65536 on"));
-    assert!(chunk(100 * gib, BitmapChoice::Chunk(256 << 10)).is_ok());
-    assert!(matches!(chunk(1024 * 1024 * gib, BitmapChoice::Usual), Ok(n) if n == 1 << 31));
-    let refused = chunk(300 * gib, BitmapChoice::Chunk(4096)).expect_err("there is no room");
+    assert!(chunk(100 * gib, ConsistencyChoice::Bitmap(Some(256 << 10))).is_ok());
+    assert!(matches!(chunk(1024 * 1024 * gib, ConsistencyChoice::Default), Ok(n) if n == 1 << 31));
+    let refused =
+        chunk(300 * gib, ConsistencyChoice::Bitmap(Some(4096))).expect_err("there is no room");
     assert_eq!(refused.next(), Some("use a power of two from 524288 on"));
 }

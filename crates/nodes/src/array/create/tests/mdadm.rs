@@ -142,6 +142,11 @@ fn new(said: &str, of: &Superblock, at: u64) {
         let expected = format!("{} sectors from superblock", from(bitmap));
         assert_eq!(printed("Internal Bitmap"), expected);
     }
+    if let Some(log) = of.ppl {
+        let from = from(log.offset);
+        let expected = format!("2048 sectors at offset {from} sectors from superblock");
+        assert_eq!(printed("PPL"), expected);
+    }
     let log = of.bad_blocks.expect("it has one");
     let expected = format!(
         "512 entries available at offset {} sectors",

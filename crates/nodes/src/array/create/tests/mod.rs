@@ -6,6 +6,7 @@ mod figures;
 mod mdadm;
 mod member_addition;
 mod parity;
+mod ppl;
 mod round_trip;
 
 mod refusals;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use block::Node;
 use testkit::block_on;
 
-use super::{BitmapChoice, CreateOptions, Created, NewMember, Stamp, make};
+use super::{ConsistencyChoice, CreateOptions, Created, NewMember, Stamp, make};
 use crate::Memory;
 use crate::array::format::{Level, Superblock, Version};
 use crate::array::{ArrayError, Found, examine, newest};
@@ -30,7 +31,7 @@ fn usual(level: Level, version: Version) -> CreateOptions {
         chunk: None,
         version,
         name: "nas:photos".to_owned(),
-        bitmap: BitmapChoice::Usual,
+        consistency: ConsistencyChoice::Default,
         assume_clean: false,
         size: None,
     }

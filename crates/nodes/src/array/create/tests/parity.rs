@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use block::{BlockDevice, IoError, Node, Range, WriteFlags};
 use proptest::prelude::*;
-use testkit::{MemDisk, OpSpace, block_on, check_crashes, ops, pattern, single};
+use testkit::{MemDisk, Op, OpSpace, block_on, check_crashes, ops, pattern, single};
 
 use super::{MIB, NewMember, found, made, member, missing, stamp, usual};
+use crate::array::create::ConsistencyChoice::{self, Bitmap, Ppl, Resync};
 use crate::array::create::{CreateOptions, Created, make};
 use crate::array::format::tests::VERSIONS;
 use crate::array::format::{Level, Role, Version};
@@ -18,15 +19,19 @@ use crate::read_within;
 
 const KIB: u64 = 1 << 10;
 /// Bytes of each member that are used.
-const MEMBER: u64 = 64 * KIB;
-const CHUNK: u64 = 4 * KIB;
+pub(super) const MEMBER: u64 = 64 * KIB;
+pub(super) const CHUNK: u64 = 4 * KIB;
 /// Disks that superblocks 1.2 have room on.
 const DISK: u64 = 2 * MIB;
 
 /// Disks that were used before: what they hold makes no parity.
 fn used(count: u8) -> Vec<NewMember> {
+    used_of(DISK, count)
+}
+
+pub(super) fn used_of(size: u64, count: u8) -> Vec<NewMember> {
     let disk = |n: u8| -> Node {
-        let content = pattern(n.wrapping_mul(37) ^ 0x5a, Range::new(0, DISK));
+        let content = pattern(n.wrapping_mul(37) ^ 0x5a, Range::new(0, size));
         Arc::new(MemDisk::from_bytes(content))
     };
     let names = ["a", "b", "c", "d", "e", "f"].iter();
@@ -36,7 +41,7 @@ fn used(count: u8) -> Vec<NewMember> {
         .collect()
 }
 
-fn options((level, layout): (Level, u32), version: Version) -> CreateOptions {
+pub(super) fn options((level, layout): (Level, u32), version: Version) -> CreateOptions {
     CreateOptions {
         layout: (level != Level::Raid4).then_some(layout),
         chunk: Some(CHUNK),
@@ -61,10 +66,19 @@ fn spares_of(created: &Created) -> Vec<&String> {
         .collect()
 }
 
-async fn opened(members: &[NewMember]) -> Result<Arc<Array>, ArrayError> {
+pub(super) async fn opened(members: &[NewMember]) -> Result<Arc<Array>, ArrayError> {
+    opened_with(members, false).await
+}
+
+/// `run`: also without members that worked when it was used last.
+pub(super) async fn opened_with(
+    members: &[NewMember],
+    run: bool,
+) -> Result<Arc<Array>, ArrayError> {
     let here = members.iter().filter(|member| member.disk.is_some());
     let candidates = here.map(|member| Candidate::local(&member.name, member.disk.clone()));
     let by_hand = ArrayOptions {
+        run,
         background: false,
         member_timeout: Duration::MAX,
         rates: SyncRates {
@@ -76,18 +90,18 @@ async fn opened(members: &[NewMember]) -> Result<Arc<Array>, ArrayError> {
     open(candidates.collect(), by_hand).await
 }
 
-async fn write(array: &Array, range: Range, fill: u8) {
+pub(super) async fn write(array: &Array, range: Range, fill: u8) {
     let data = single(pattern(fill, range));
     array.write(range, data, WriteFlags::empty()).await.unwrap();
 }
 
-async fn all_of(array: &Array) -> Vec<u8> {
+pub(super) async fn all_of(array: &Array) -> Vec<u8> {
     let whole = Range::new(0, array.geometry().size);
     array.read(whole).await.unwrap().concat()
 }
 
 /// Each member holds what the tables say of `data`.
-fn assert_fits(members: &[NewMember], of: &CreateOptions, data: Vec<u8>) {
+pub(super) fn assert_fits(members: &[NewMember], of: &CreateOptions, data: Vec<u8>) {
     let sample = Sample {
         level: of.level,
         layout: of.layout.unwrap_or(0),
@@ -149,7 +163,11 @@ fn every_layout_by_every_kind_of_superblock_is_synced_written_and_opened_again()
 fn the_defaults_are_mdadms() {
     for (level, layout) in [(Level::Raid4, 0), (Level::Raid5, 2), (Level::Raid6, 2)] {
         let members = super::disks(&[64 * MIB; 4]);
-        made(&members, &[], &usual(level, Version::V1_2)).expect("it can be made");
+        let of = CreateOptions {
+            consistency: Bitmap(None),
+            ..usual(level, Version::V1_2)
+        };
+        made(&members, &[], &of).expect("it can be made");
         let (found, superblock) = found(&members[0]);
         assert_eq!((superblock.layout, superblock.chunk), (layout, 512 * KIB));
         let bitmap = found.bitmap.expect("it has one").expect("it is good");
@@ -388,15 +406,21 @@ proptest! {
     fn what_was_flushed_to_a_new_array_is_there_after_a_crash(
         list in ops(SPACE, 0..16),
         which in 0..21_usize,
-        bitmap: bool,
+        consistency in prop::sample::select(vec![Resync, Bitmap(None), Ppl]),
         seed: u64,
     ) {
         let kind = layouts().swap_remove(which);
         let mut of = options(kind, Version::V1_2);
-        if !bitmap {
-            of.bitmap = super::BitmapChoice::None;
-        }
-        let sizes = vec![DISK; if kind.0 == Level::Raid6 { 4 } else { 3 }];
+        of.consistency = match (consistency, kind.0) {
+            (Ppl, Level::Raid4 | Level::Raid6) => ConsistencyChoice::Default,
+            (consistency, _) => consistency,
+        };
+        // Arrays with partial parity logs have no trims.
+        let list = match of.consistency {
+            Ppl => list.into_iter().filter(|op| !matches!(op, Op::Trim { .. })).collect(),
+            _ => list,
+        };
+        let sizes = vec![2 * DISK; if kind.0 == Level::Raid6 { 4 } else { 3 }];
         let open = |disks: Vec<Node>| open_or_make(of.clone(), disks);
         block_on(check_crashes(open, &sizes, &list, seed)).unwrap();
     }

@@ -6,7 +6,7 @@ use block::{Node, Range};
 use testkit::{MemDisk, block_on};
 
 use super::{MIB, NewMember, disks, made, member, missing, usual};
-use crate::array::create::{BitmapChoice, CreateOptions};
+use crate::array::create::{ConsistencyChoice, CreateOptions};
 use crate::array::format::{Level, Version};
 use crate::{Linear, Memory, Segment, read_within};
 
@@ -145,7 +145,7 @@ fn levels_without_copies_have_neither_spares_nor_missing_members_nor_a_bitmap() 
         "raid0 has no copies: a spare could not help"
     );
     let options = CreateOptions {
-        bitmap: BitmapChoice::Chunk(MIB),
+        consistency: ConsistencyChoice::Bitmap(Some(MIB)),
         ..stripe.clone()
     };
     assert_eq!(
@@ -209,7 +209,10 @@ fn levels_chunks_and_layouts_that_are_not_made_are_refused() {
         "raid1 has no layouts"
     );
     assert_eq!(
-        printed(&|o| o.bitmap = BitmapChoice::Chunk(5000), Level::Raid1),
+        printed(
+            &|o| o.consistency = ConsistencyChoice::Bitmap(Some(5000)),
+            Level::Raid1
+        ),
         "a bitmap with 5000 bytes for each bit cannot be here"
     );
     assert_eq!(

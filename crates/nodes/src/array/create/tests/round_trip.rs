@@ -6,7 +6,7 @@ use block::{Node, Range, WriteFlags};
 use testkit::{MemDisk, block_on, single};
 
 use super::{MIB, disks, found, made, member, missing, stamp, usual};
-use crate::array::create::{BitmapChoice, CreateOptions, create};
+use crate::array::create::{ConsistencyChoice, CreateOptions, create};
 use crate::array::format::bitmap::Bits;
 use crate::array::format::tests::VERSIONS;
 use crate::array::format::{self, Level, Role, Version, encode, features};
@@ -58,7 +58,7 @@ fn a_new_bitmap_has_all_bits_and_a_new_log_has_no_entries() {
     for version in VERSIONS {
         let parts = disks(&[64 * MIB, 64 * MIB]);
         let options = CreateOptions {
-            bitmap: BitmapChoice::Chunk(64 << 10),
+            consistency: ConsistencyChoice::Bitmap(Some(64 << 10)),
             ..usual(Level::Raid1, version)
         };
         made(&parts, &[], &options).expect("it can be made");

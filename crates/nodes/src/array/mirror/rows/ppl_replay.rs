@@ -71,10 +71,14 @@ impl Mirror {
                 Ok((header, at)) => read.found.push((part, header, at)),
                 Err(_) if !in_sync => read.unlogged.push(holder.target.slot),
                 Err(problem) => {
-                    tracing::warn!("{}: its partial parity log: {problem}", holder.target.name);
+                    let name = &holder.target.name;
                     read.unknown += 1;
                     if problem == PplProblem::Blank {
-                        paused = Some(holder.target.name.clone());
+                        // As of a new array: the resync of all parity that follows says enough.
+                        tracing::debug!("{name}: its partial parity log is paused");
+                        paused = Some(name.clone());
+                    } else {
+                        tracing::warn!("{name}: its partial parity log: {problem}");
                     }
                 }
             }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nodes::array::format::{Level, Version};
-use nodes::array::{BitmapChoice, CreateOptions, NewMember, create};
+use nodes::array::{ConsistencyChoice, CreateOptions, NewMember, create};
 
 use super::{MIB, image, in_folder, marked, open, opened, read, refused, with_folder, write};
 use crate::graph::builder::{BuildError, Builder};
@@ -29,7 +29,7 @@ async fn striped(folder: &Path) {
         chunk: Some(65_536),
         version: Version::V1_2,
         name: "nas:media".to_owned(),
-        bitmap: BitmapChoice::None,
+        consistency: ConsistencyChoice::Resync,
         assume_clean: false,
         size: None,
     };
