@@ -1,11 +1,17 @@
-//! How fast parity gives back two missing members of a RAID 6, on one core: `cargo xtask bench parity`
-//! runs it.
+//! How fast parity is computed, and gives back what is missing, on one core: `cargo xtask bench` of its rows `parity…` runs it.
 //!
-//! `parity NAME SECONDS` prints, for the kernel of that name (`best`: the one that is used), its
-//! name and two figures in 10^6 bytes for each second of processor time: data of the stripes that were
-//! dealt with, as Linux counts in its `raid6: … gen() … MB/s`, and of these the data that was missing.
+//! `parity WHAT NAME SECONDS` prints, for the kernel of that name (`best`: the one that is used), its name and 10^6 bytes
+//! for each second of processor time: data of the stripes that were dealt with, as Linux counts in its
+//! `raid6: … gen() … MB/s`. WHAT is one of
+//!
+//! * `xor`: the parity of all data;
+//! * `syndrome`: P and Q of all data;
+//! * `two-lost`: two chunks of data from the others, P and Q; then another figure is the data that was missing;
+//! * `copy`: all data copied, without any kernel.
+//!
 //! Without arguments it prints the names, the fastest last.
 
+use std::hint::black_box;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -59,20 +65,82 @@ fn spent() -> Duration {
     Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
 }
 
-/// Rebuilds stripe by stripe for `time`; stripes for each second.
-fn measure(kernel: Kernel, time: Duration) -> f64 {
+/// What is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Computation {
+    Xor,
+    Syndrome,
+    TwoLost,
+    Copy,
+}
+
+/// What it is computed into.
+struct Output {
+    chunks: Vec<Vec<u8>>,
+}
+
+impl Computation {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "xor" => Self::Xor,
+            "syndrome" => Self::Syndrome,
+            "two-lost" => Self::TwoLost,
+            "copy" => Self::Copy,
+            _ => return None,
+        })
+    }
+
+    /// Does it for one stripe.
+    fn run(self, kernel: Kernel, stripe: &Stripe, output: &mut Output) {
+        if self == Self::Copy {
+            for (from, into) in stripe.data.iter().zip(&mut output.chunks) {
+                into.copy_from_slice(black_box(from));
+            }
+            return;
+        }
+        let [first, second, ..] = output.chunks.as_mut_slice() else {
+            unreachable!("there is a chunk for each of data");
+        };
+        let data = stripe.data.iter().map(|chunk| &**chunk);
+        match self {
+            Self::Xor => kernel.xor(&data.collect::<Vec<_>>(), first),
+            Self::Syndrome => {
+                let terms: Vec<Option<&[u8]>> = data.map(Some).collect();
+                kernel.syndrome(&terms, first, second);
+            }
+            _ => stripe.rebuild(kernel, first, second),
+        }
+    }
+
+    /// Whether the output is what it should be.
+    fn is_right(self, stripe: &Stripe, output: &Output) -> bool {
+        let [first, second, ..] = output.chunks.as_slice() else {
+            return false;
+        };
+        match self {
+            Self::Xor => *first == stripe.p,
+            Self::Syndrome => (first, second) == (&stripe.p, &stripe.q),
+            Self::TwoLost => (first, second) == (&stripe.data[LOST[0]], &stripe.data[LOST[1]]),
+            Self::Copy => output.chunks == stripe.data,
+        }
+    }
+}
+
+/// Goes on stripe by stripe for `time`; stripes for each second.
+fn measure(job: Computation, kernel: Kernel, time: Duration) -> f64 {
     let stripes: Vec<Stripe> = (0..STRIPES).map(Stripe::new).collect();
-    let (mut first, mut second) = (vec![0; CHUNK], vec![0; CHUNK]);
+    let mut output = Output {
+        chunks: vec![vec![0; CHUNK]; MEMBERS - 2],
+    };
     for stripe in &stripes {
-        stripe.rebuild(kernel, &mut first, &mut second);
-        let is_right = first == stripe.data[LOST[0]] && second == stripe.data[LOST[1]];
-        assert!(is_right, "what comes back is what was lost");
+        job.run(kernel, stripe, &mut output);
+        assert!(job.is_right(stripe, &output), "it is computed right");
     }
     let mut count = 0_u32;
     let start = spent();
     loop {
         for stripe in &stripes {
-            stripe.rebuild(kernel, &mut first, &mut second);
+            job.run(kernel, stripe, &mut output);
             count += 1;
         }
         let spent = spent() - start;
@@ -84,18 +152,26 @@ fn measure(kernel: Kernel, time: Duration) -> f64 {
 
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout();
-    let mut args = std::env::args().skip(1);
-    let (Some(name), Some(seconds)) = (args.next(), args.next()) else {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [what, name, seconds] = args.as_slice() else {
         for kernel in Kernel::all() {
             writeln!(out, "{}", kernel.name())?;
         }
         return Ok(());
     };
+    let unknown = || std::io::Error::other("xor, syndrome, two-lost or copy");
+    let job = Computation::of(what).ok_or_else(unknown)?;
     let known = Kernel::all().iter().find(|kernel| kernel.name() == name);
     let kernel = known.copied().unwrap_or_else(Kernel::best);
     let seconds: f64 = seconds.parse().map_err(std::io::Error::other)?;
-    let stripes = measure(kernel, Duration::from_secs_f64(seconds));
+    let stripes = measure(job, kernel, Duration::from_secs_f64(seconds));
     let megabytes = |chunks: usize| stripes * (chunks * CHUNK) as f64 / 1e6;
-    let (data, rebuilt) = (megabytes(MEMBERS - 2), megabytes(LOST.len()));
-    writeln!(out, "{}\t{data:.0}\t{rebuilt:.0}", kernel.name())
+    let data = megabytes(MEMBERS - 2);
+    match job {
+        Computation::TwoLost => {
+            let rebuilt = megabytes(LOST.len());
+            writeln!(out, "{}\t{data:.0}\t{rebuilt:.0}", kernel.name())
+        }
+        _ => writeln!(out, "{}\t{data:.0}", kernel.name()),
+    }
 }

@@ -15,6 +15,8 @@ mod graph;
 mod idle;
 mod lab_cost;
 mod parity;
+mod parity_arrays;
+mod parity_rows;
 mod report;
 mod rows;
 #[cfg(test)]
@@ -32,7 +34,7 @@ use crate::servers::{Launcher, Server, Serving};
 use crate::{data, packages, process, shell};
 use figures::Sample;
 use fio::{Target, Until};
-use rows::{ROWS, Row};
+use rows::Row;
 use work::{Load, Work};
 
 /// Size of the disk that is served.
@@ -142,13 +144,13 @@ fn words(command: &str) -> Vec<String> {
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
     if names.is_empty() {
-        return Ok(ROWS.iter().collect());
+        return Ok(rows::all().collect());
     }
     names
         .iter()
         .map(|name| {
-            ROWS.iter().find(|row| row.name == name).with_context(|| {
-                let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+            rows::all().find(|row| row.name == name).with_context(|| {
+                let known: Vec<&str> = rows::all().map(|row| row.name).collect();
                 format!("no row is called {name}; there are {}", known.join(", "))
             })
         })
@@ -186,7 +188,11 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::Foreground(load) => arrays::foreground(launcher, args, binary, load),
         Work::ReAdd => arrays::re_add(launcher, args, binary),
         Work::ArrayOpen => arrays::open(launcher, args, binary),
+        Work::ParityArray(array, load) => {
+            parity_arrays::load(launcher, args, binary, (*array, load))
+        }
         Work::Parity => parity::measure(args),
+        Work::ParityKernel(what) => parity::kernel(args, what),
         Work::LabCost => lab_cost::measure(args, binary, &launcher.folder),
         Work::Volume(kind, load) => volumes::load(launcher, args, binary, *kind, load),
         Work::OriginFirst(load) => volumes::origin_first(launcher, args, binary, load),

@@ -4,6 +4,7 @@
 //! with alternative marks lists each alternative as a group; one whole group must be met.
 
 use super::figures::Figure;
+use super::parity_rows::PARITY_ROWS;
 use super::work::{Crowd, Direction, Load, Shape, VolumeKind, Work};
 
 /// What a figure is held against.
@@ -50,7 +51,7 @@ pub(crate) struct Row {
     pub(crate) marks: &'static [&'static [Mark]],
 }
 
-const fn load(pattern: &'static str, block_size: u32, jobs: u32, depth: u32) -> Load {
+pub(super) const fn load(pattern: &'static str, block_size: u32, jobs: u32, depth: u32) -> Load {
     Load {
         pattern,
         block_size,
@@ -59,7 +60,7 @@ const fn load(pattern: &'static str, block_size: u32, jobs: u32, depth: u32) -> 
     }
 }
 
-const fn at_least(figure: Figure, ratio: f64) -> Mark {
+pub(super) const fn at_least(figure: Figure, ratio: f64) -> Mark {
     Mark {
         figure,
         bound: Bound::RatioAtLeast(ratio),
@@ -91,7 +92,7 @@ const READ_4K: Load = load("randread", 4 << 10, 2, 32);
 const WRITE_4K: Load = load("randwrite", 4 << 10, 2, 32);
 
 /// Where bytes are merely elsewhere.
-const MOVED: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.95)]];
+pub(super) const MOVED: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.95)]];
 
 /// Where nothing is added.
 const UNTOUCHED: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.97)]];
@@ -132,7 +133,12 @@ const COPY_MARKS: &[&[Mark]] = &[&[
 ]];
 
 /// All rows, in the order they run.
-pub(crate) const ROWS: &[Row] = &[
+pub(crate) fn all() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(PARITY_ROWS)
+}
+
+/// All but those of parity.
+const ROWS: &[Row] = &[
     Row {
         name: "read-4k",
         title: "4 KiB random read, 2 jobs x QD 32",
@@ -451,16 +457,5 @@ pub(crate) const ROWS: &[Row] = &[
         title: "opening RAID 10 of 12 members, 1 TiB each, sparse",
         work: Work::ArrayOpen,
         marks: &[&[below(Figure::Seconds, 0.5)]],
-    },
-    Row {
-        name: "parity",
-        title: "RAID 6 of 8 with two members missing, one core: data of stripes (as Linux counts), \
-                and what of it was rebuilt, for each second of processor time",
-        work: Work::Parity,
-        marks: &[&[Mark {
-            figure: Figure::Bandwidth,
-            bound: Bound::AtLeast(4000.0),
-            peer: None,
-        }]],
     },
 ];

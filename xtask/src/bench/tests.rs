@@ -2,7 +2,7 @@
 
 use super::figures::{Figure, Sample, median};
 use super::generator::Parser;
-use super::rows::{Bound, Mark, ROWS, Row};
+use super::rows::{self, Bound, Mark, Row};
 use super::work::Work;
 use super::{Measured, Results, chosen, fio, report};
 use crate::process;
@@ -94,9 +94,9 @@ fn a_mark_on_what_was_not_measured_is_not_met() {
 
 #[test]
 fn every_row_has_a_name_of_its_own_and_a_mark() {
-    for row in ROWS {
+    for row in rows::all() {
         assert_eq!(
-            ROWS.iter().filter(|other| other.name == row.name).count(),
+            rows::all().filter(|other| other.name == row.name).count(),
             1
         );
         assert!(row.marks.iter().all(|group| !group.is_empty()));

@@ -1,5 +1,7 @@
 //! How the rows of the bench are measured, as plain data: what is served, and the load on it.
 
+use std::fmt;
+
 /// The job of fio.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
@@ -59,8 +61,12 @@ pub(crate) enum Work {
     ReAdd,
     /// Opening an array of many large members.
     ArrayOpen,
+    /// An array with parity against what has no redundancy.
+    ParityArray(ParityArray, Load),
     /// Computing two missing members of a RAID 6, without a server.
     Parity,
+    /// Computing of parity against copying memory, without a server.
+    ParityKernel(&'static str),
     /// A logical volume against a plain file.
     Volume(VolumeKind, Load),
     /// Writes to an origin whose snapshot has none of the data.
@@ -71,6 +77,52 @@ pub(crate) enum Work {
     VolumeUpdate,
     /// What the lab and an agent take of a processor while something is measured.
     LabCost,
+}
+
+/// An array with parity.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ParityArray {
+    /// 5 or 6.
+    pub(crate) level: usize,
+    /// Members of the complete array.
+    pub(crate) members: usize,
+    /// The first of them that are not there.
+    pub(crate) missing: usize,
+    /// `--consistency-policy` of `array create`.
+    pub(crate) policy: &'static str,
+    /// What it is held against.
+    pub(crate) peer: ParityPeer,
+}
+
+/// A disk without redundancy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ParityPeer {
+    /// A stripe over as many files as the array has data members.
+    Stripe,
+    /// One plain file.
+    File,
+}
+
+impl ParityArray {
+    /// Members whose space is data.
+    pub(crate) const fn data(self) -> usize {
+        self.members - (self.level - 4)
+    }
+}
+
+impl fmt::Display for ParityArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "outboard raid{}", self.level)
+    }
+}
+
+impl fmt::Display for ParityPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stripe => "stripe",
+            Self::File => "plain file",
+        })
+    }
 }
 
 /// How a disk is composed.
