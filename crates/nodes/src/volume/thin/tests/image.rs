@@ -200,12 +200,18 @@ impl TestPool {
         }
         let mappings = image.tree(8, &roots, self.fanout);
         let details = image.tree(24, &details, self.fanout.min(126));
-        self.write_superblock(&mut image, mappings, details);
+        let blocks = image.blocks();
+        self.write_superblock(&mut image, [mappings, details], blocks);
         image
     }
 
-    fn write_superblock(&self, image: &mut MetadataImage, mappings: u64, details: u64) {
-        let blocks = image.blocks();
+    /// The superblock of metadata of so many blocks, with these roots of the mappings and of the details.
+    pub(super) fn write_superblock(
+        &self,
+        image: &mut MetadataImage,
+        [mappings, details]: [u64; 2],
+        blocks: u64,
+    ) {
         let block = image.block(0);
         for (at, number) in [
             (32, 27_022_010),

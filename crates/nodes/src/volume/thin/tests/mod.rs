@@ -4,6 +4,7 @@ mod caches;
 mod damage;
 mod formats;
 mod image;
+mod large;
 mod reads;
 mod sections;
 mod tools;
