@@ -7,12 +7,17 @@
 //! they did not                                   it rises, up to the largest
 //! ```
 //!
+//! That is [`UserShare::Unnoticed`]: work that no user waits for. With [`UserShare::Turns`] the rate stays as it is, and short windows
+//! take turns with the requests of users.
+//!
 //! # Invariants
 //!
 //! * The rate is never below the smallest that is allowed and never above the largest, so that work in
 //!   the background always comes to its end.
 //! * While it is not at the largest rate one window is under way at a time, and it is a small one at the smallest rate: what a user's
 //!   request waits for is short. Between windows the time is left alone that they are paid with.
+//! * With turns one short window is under way at a time while users are there, without pauses: a request of a user waits for one
+//!   window at most.
 //! * Where users have so much under way that one window at a time does not reach the smallest rate, there are more of
 //!   them, but never more bytes than users have there themselves: a member that takes turns gives users half at least.
 //!
@@ -48,10 +53,23 @@ const SHARE: u64 = 128;
 /// A window is what this time pays for, within its bounds.
 const WINDOW_TIME: Duration = Duration::from_millis(20);
 
+/// With turns, users are taken to be there for so long after a request of theirs.
+const LINGER: Duration = Duration::from_millis(50);
+
+/// How the time is shared with users that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UserShare {
+    /// Users get all but so little that they do not notice.
+    Unnoticed,
+    /// One short window at a time, always.
+    Turns,
+}
+
 /// How fast work in the background may go.
 #[derive(Debug)]
 pub(crate) struct Rate {
     bounds: SyncRates,
+    share: UserShare,
     /// Bytes a second, now.
     rate: u64,
     /// Bytes a second of the last windows, while they were under way.
@@ -65,6 +83,8 @@ pub(crate) struct Rate {
     seen: u64,
     /// Bytes of users' requests under way.
     users_have: u64,
+    /// With turns: until when users are taken to be there.
+    users_until: Duration,
 }
 
 impl Rate {
@@ -73,6 +93,7 @@ impl Rate {
         let bounds = sane(bounds);
         Self {
             bounds,
+            share: UserShare::Unnoticed,
             rate: bounds.max,
             speed: 0,
             windows: WINDOWS_MIN,
@@ -80,7 +101,13 @@ impl Rate {
             looked: now,
             seen: requests,
             users_have: 0,
+            users_until: now,
         }
+    }
+
+    /// The same with another share for users.
+    pub(crate) const fn with_share(self, share: UserShare) -> Self {
+        Self { share, ..self }
     }
 
     /// Sets how many bytes of users' requests are under way.
@@ -98,6 +125,12 @@ impl Rate {
         // Where members are full requests come seldom, since users wait for those that they made.
         let busy = self.seen != requests || self.beside() > 1;
         self.seen = requests;
+        if self.share == UserShare::Turns {
+            if busy {
+                self.users_until = now + LINGER;
+            }
+            return;
+        }
         if busy {
             self.rate = (self.rate / FALL).max(self.floor());
             return;
@@ -131,21 +164,29 @@ impl Rate {
 
     /// Bytes that the next window should have.
     pub(crate) fn window(&self) -> u64 {
+        if self.takes_turns() {
+            return WINDOW_MIN;
+        }
         let millis = u64::try_from(WINDOW_TIME.as_millis()).expect("a few");
         let len = self.rate / 1000 * millis;
         len.clamp(WINDOW_MIN, WINDOW_MAX) / WINDOW_MIN * WINDOW_MIN
     }
 
     /// Whether users were there lately.
-    pub(crate) const fn yields(&self) -> bool {
-        self.rate < self.bounds.max
+    pub(crate) fn yields(&self) -> bool {
+        self.rate < self.bounds.max || self.takes_turns()
+    }
+
+    /// Whether windows take turns with the requests of users now.
+    fn takes_turns(&self) -> bool {
+        self.users_until > self.looked
     }
 
     /// How many windows may be under way.
     pub(crate) fn windows(&self) -> usize {
         if !self.yields() {
             self.windows
-        } else if self.rate > self.floor() {
+        } else if self.rate > self.floor() && !self.takes_turns() {
             1
         } else {
             self.beside()

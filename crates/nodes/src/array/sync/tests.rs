@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::options::SyncRates;
 use super::plan::Walk;
 use super::progress::Progress;
-use super::rate::Rate;
+use super::rate::{Rate, UserShare};
 
 const MIB: u64 = 1 << 20;
 
@@ -166,6 +166,50 @@ fn while_users_are_there_windows_are_short_and_one_at_a_time() {
         rate.look(ms(10 * n), 19);
     }
     assert_eq!((rate.window(), rate.windows()), (MIB, 3));
+}
+
+/// A move of extents is waited for: it continues while users are there, as far as that does not fill the disks.
+#[test]
+fn with_turns_a_short_window_is_always_under_way_while_users_are_there() {
+    let mut rate = Rate::new(RATES, Duration::ZERO, 0).with_share(UserShare::Turns);
+    assert_eq!((rate.window(), rate.windows()), (MIB, 3));
+    let mut now = Duration::ZERO;
+    for requests in 1..100 {
+        now += ms(10);
+        rate.look(now, requests);
+        assert_eq!((rate.window(), rate.windows()), (MIB / 4, 1));
+        rate.take(now, MIB / 4);
+        rate.took(MIB / 4, ms(1));
+        assert!(rate.wait(now + ms(1)).is_zero(), "it has no pauses");
+    }
+    // Where users fill the disks one at a time would come forward too slowly.
+    rate.users_have(MIB);
+    assert_eq!(rate.windows(), 4);
+    rate.users_have(0);
+    rate.look(now + ms(40), 99);
+    assert_eq!(rate.windows(), 1, "they may come back");
+    rate.look(now + ms(60), 99);
+    assert_eq!((rate.window(), rate.windows()), (MIB, 16));
+}
+
+#[test]
+fn with_turns_the_largest_rate_holds_beside_users_too() {
+    let rates = SyncRates {
+        min: MIB,
+        max: 10 * MIB,
+    };
+    let mut rate = Rate::new(rates, Duration::ZERO, 0).with_share(UserShare::Turns);
+    let (mut now, mut bytes) = (Duration::ZERO, 0);
+    while now < Duration::from_secs(10) {
+        rate.look(now, u64::try_from(now.as_millis()).unwrap());
+        if rate.wait(now).is_zero() {
+            let len = rate.window();
+            rate.take(now, len);
+            bytes += len;
+        }
+        now += ms(1);
+    }
+    assert!((99 * MIB..=101 * MIB).contains(&bytes), "{bytes}");
 }
 
 /// How many windows are under way at last on a disk that moves so many bytes a second, one behind the other.

@@ -25,6 +25,7 @@
 //! It knows no metadata: the caller writes them between the steps, and gives the old extents to nothing else while
 //! [`OldPlace`] has readers.
 
+mod activity;
 mod error;
 mod node;
 mod place;
@@ -35,13 +36,16 @@ mod state;
 mod tests;
 
 use std::future::{Future, poll_fn};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::task::Poll;
 
-use block::{BlockDevice as _, Errno, Geometry, IoError, Node, Operation, Range, WriteFlags};
+use block::{
+    BlockDevice as _, Errno, Geometry, IoError, Node, Operation, Range, TryIo, WriteFlags,
+};
 use futures_util::future::{join, join_all};
 use smallvec::SmallVec;
 
+pub(super) use self::activity::UserActivity;
 pub(super) use self::error::RelocateError;
 pub(super) use self::place::{OldPlace, Place};
 pub(super) use self::relocate::CopyPace;
@@ -62,30 +66,35 @@ pub(super) struct MovableDisk {
     gate: WriteGate,
     /// Held while places that may differ are made equal.
     repairing: tokio::sync::Mutex<()>,
+    /// Of the whole group.
+    users: Arc<UserActivity>,
 }
 
 /// A change of bytes that are being moved; one that is dropped in flight leaves places that may differ.
 struct TurnGuard<'a> {
     disk: &'a MovableDisk,
     turn: Turn,
-    /// Nothing of it was sent, or both places have it.
-    is_clean: bool,
+    /// What is left where it is dropped now; `None`: the places are equal.
+    in_flight: Option<Cancelled>,
 }
 
 impl Drop for TurnGuard<'_> {
     fn drop(&mut self) {
         let wakers = {
             let mut state = self.disk.lock();
-            match self.is_clean {
-                true => state.locks.leave(self.turn),
-                false => state
-                    .locks
-                    .cancel(self.turn, Cancelled::Data { landed: false }),
+            match self.in_flight {
+                None => state.locks.leave(self.turn),
+                Some(what) => state.locks.cancel(self.turn, what),
             }
         };
         wake(wakers);
     }
 }
+
+/// What a change leaves that was dropped in flight.
+const SENT: Cancelled = Cancelled::Data { landed: false };
+/// And one that came from the fast path, of which nothing lands later.
+const FAST_PATH: Cancelled = Cancelled::Data { landed: true };
 
 fn wake(wakers: Wakers) {
     for waker in wakers {
@@ -94,11 +103,15 @@ fn wake(wakers: Wakers) {
 }
 
 impl MovableDisk {
-    /// `segments` of physical volumes, one behind the other, of the members at these indices of the group.
+    /// `segments` of physical volumes, one behind the other, of the members at these indices of the group; `users` counts
+    /// its requests.
     ///
     /// # Errors
     /// If they make no disk.
-    pub(super) fn new(segments: Vec<(usize, Segment)>) -> Result<Self, LinearError> {
+    pub(super) fn new(
+        segments: Vec<(usize, Segment)>,
+        users: Arc<UserActivity>,
+    ) -> Result<Self, LinearError> {
         let places = segments.iter().map(|(member, segment)| {
             let place = Place::new(segment.disk.clone(), *member, segment.range.offset);
             (place, segment.range.len)
@@ -111,6 +124,7 @@ impl MovableDisk {
             state: RwLock::new(MovableState::new(places)),
             gate: WriteGate::default(),
             repairing: tokio::sync::Mutex::default(),
+            users,
         })
     }
 
@@ -152,9 +166,10 @@ impl MovableDisk {
         flags: WriteFlags,
         send: impl Fn(Run, WriteFlags) -> F,
     ) -> Result<(), IoError> {
+        self.users.count();
         let _pass = self.enter(operation, range).await?;
         if self.state().is_relocating(range) {
-            let admitted = self.lock().admit(range);
+            let admitted = self.lock().admit(range, operation != Operation::Trim);
             let changed = self.change_relocating(admitted, flags, send).await;
             return about(Some(range), operation, changed);
         }
@@ -179,10 +194,10 @@ impl MovableDisk {
         let mut guard = TurnGuard {
             disk: self,
             turn: admitted.turn,
-            is_clean: true,
+            in_flight: admitted.over.then_some(FAST_PATH),
         };
         self.wait_turn(guard.turn).await;
-        guard.is_clean = false;
+        guard.in_flight = Some(SENT);
         let old = admitted.runs.into_iter();
         let old = join_all(old.map(|run| send(run, flags)));
         let copy = async {
@@ -202,8 +217,43 @@ impl MovableDisk {
             (copied, _) => copied,
         };
         let changed = old.and(copied);
-        guard.is_clean = changed.is_ok();
+        if changed.is_ok() {
+            guard.in_flight = None;
+        }
         changed
+    }
+
+    /// Carries out a write of bytes that are being moved on the fast path, where it waits for nothing.
+    fn try_write_relocating(&self, range: Range, data: &[u8]) -> TryIo {
+        let Some(admitted) = self.lock().try_admit(range) else {
+            return TryIo::WouldBlock;
+        };
+        let mut guard = TurnGuard {
+            disk: self,
+            turn: admitted.turn,
+            in_flight: None,
+        };
+        let [old] = admitted.runs.as_slice() else {
+            return TryIo::WouldBlock;
+        };
+        let copy = admitted.copy.as_ref();
+        if copy.is_some() {
+            // The caller writes it again where this did not write it whole, and goes over what is there.
+            guard.in_flight = Some(FAST_PATH);
+        }
+        let copy = copy.map(|copy| {
+            let start = Range::new(0, copy.range.offset - range.offset).len_usize();
+            (copy, &data[start..start + copy.range.len_usize()])
+        });
+        let is_done = old.place.disk.try_write(old.below, data) == TryIo::Done
+            && copy.is_none_or(|(copy, data)| {
+                copy.place.disk.try_write(copy.below, data) == TryIo::Done
+            });
+        if !is_done {
+            return TryIo::WouldBlock;
+        }
+        guard.in_flight = None;
+        TryIo::Done
     }
 
     /// Waits for all that came before and overlaps.

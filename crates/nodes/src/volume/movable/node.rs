@@ -27,6 +27,7 @@ impl BlockDevice for MovableDisk {
 
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
         assert_checked(&self.geometry, range);
+        self.users.count();
         let runs = self.state().runs(range);
         Box::pin(async move {
             // Each run keeps its place until it was read.
@@ -118,6 +119,7 @@ impl BlockDevice for MovableDisk {
     fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, into.len());
+        self.users.count();
         let state = self.state();
         let (place, below) = state.first_run(range);
         if below.len < range.len {
@@ -135,15 +137,21 @@ impl BlockDevice for MovableDisk {
         let Some(_pass) = self.gate.try_enter() else {
             return TryIo::WouldBlock;
         };
+        self.users.count();
         let state = self.state();
+        if state.is_relocating(range) {
+            drop(state);
+            return self.try_write_relocating(range, data);
+        }
         let (place, below) = state.first_run(range);
-        if below.len < range.len || state.is_relocating(range) {
+        if below.len < range.len {
             return TryIo::WouldBlock;
         }
         place.disk.try_write(below, data)
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {
+        self.users.count();
         let state = self.state();
         let (place, below) = state.first_run(range);
         if below.len < range.len {

@@ -14,48 +14,77 @@ use std::time::{Duration, Instant};
 
 use block::{IoError, Node, Range, WriteFlags};
 use engine::clock;
-use futures_util::future::{join_all, select};
+use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use super::activity::{ActivityWatch, UserActivity};
 use super::place::{OldPlace, Place};
 use super::run::Run;
 use super::state::{Relocation, TargetRole};
-use super::{MovableDisk, RelocateError, TurnGuard, first_failure, wake};
+use super::{MovableDisk, RelocateError, SENT, TurnGuard, first_failure, wake};
 use crate::array::SyncRates;
 use crate::array::range_locks::CancelledChange;
-use crate::array::rate::Rate;
+use crate::array::rate::{Rate, UserShare};
 use crate::guard::flush;
 use crate::zeroes::is_zero;
 
 /// Longest time without a look whether the copy goes on.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// After so many bytes the new place is flushed, so that the last flush is a short one.
+/// After so many bytes the new place is flushed, so that the last flush is a short one; as many more are copied meanwhile.
 const FLUSH_INTERVAL: u64 = 128 << 20;
 
-/// How fast bytes are copied, and how many were.
+/// How fast bytes are copied: as fast as the disks go, in turns with users while there are any.
 #[derive(Debug)]
 pub(in crate::volume) struct CopyPace {
     rate: Rate,
     begun: Instant,
+    users: ActivityWatch,
 }
 
 impl CopyPace {
-    /// At most `bytes_per_second`; as fast as the disks go without a bound.
-    pub(in crate::volume) fn new(bytes_per_second: Option<u64>) -> Self {
-        let bound = bytes_per_second.unwrap_or(SyncRates::default().max);
+    /// At most `bytes_per_second`, if there is a bound.
+    pub(in crate::volume) fn new(bytes_per_second: Option<u64>, users: &Arc<UserActivity>) -> Self {
         let bounds = SyncRates {
-            min: bound,
-            max: bound,
+            max: bytes_per_second.unwrap_or(u64::MAX),
+            ..SyncRates::default()
         };
+        let users = users.watch();
+        let rate = Rate::new(bounds, Duration::ZERO, users.requests());
         Self {
-            rate: Rate::new(bounds, Duration::ZERO, 0),
+            rate: rate.with_share(UserShare::Turns),
             begun: clock::now(),
+            users,
         }
     }
 
     fn now(&self) -> Duration {
         clock::now().saturating_duration_since(self.begun)
     }
+
+    /// Looks for users, with so many bytes in flight; how long to wait before another window may begin.
+    fn look(&mut self, users_have: u64) -> Duration {
+        let now = self.now();
+        self.rate.users_have(users_have);
+        self.rate.look(now, self.users.requests());
+        self.rate.wait(now).min(PAUSE_MAX)
+    }
+}
+
+/// What of a copy has ended.
+enum CopyEvent {
+    Window { len: u64, begun: Duration },
+    Flush,
+}
+
+/// What of a copy is in flight, and what is to follow.
+struct CopyQueue<'a> {
+    in_flight: FuturesUnordered<BoxFuture<'a, Result<CopyEvent, RelocateError>>>,
+    windows: usize,
+    /// There are windows that were not begun.
+    is_open: bool,
+    is_flushing: bool,
+    /// Bytes of windows that began after the last flush.
+    unflushed: u64,
 }
 
 impl MovableDisk {
@@ -91,65 +120,79 @@ impl MovableDisk {
         copied: &AtomicU64,
         goes_on: impl Fn() -> bool,
     ) -> Result<bool, RelocateError> {
-        let mut windows = FuturesUnordered::new();
-        let (mut is_open, mut unflushed) = (true, 0);
+        let mut queue = CopyQueue {
+            in_flight: FuturesUnordered::new(),
+            windows: 0,
+            is_open: true,
+            is_flushing: false,
+            unflushed: 0,
+        };
         loop {
-            let now = pace.now();
-            let wait = pace.rate.wait(now).min(PAUSE_MAX);
-            let may_begin = is_open && unflushed < FLUSH_INTERVAL && goes_on();
-            if may_begin && wait.is_zero() && windows.len() < pace.rate.windows() {
-                let window = self.lock().begin_window(pace.rate.window());
-                let Some((turn, from, to)) = window else {
-                    is_open = false;
-                    continue;
-                };
-                let len = from.range.len;
-                pace.rate.take(now, len);
-                unflushed += len;
-                let guard = TurnGuard {
-                    disk: self,
-                    turn,
-                    is_clean: true,
-                };
-                windows.push(async move {
-                    let done = self.copy_window(guard, &from, &to).await;
-                    (done, len, now)
-                });
+            let users_have = self.state().locks.under_way();
+            let wait = pace.look(users_have);
+            if queue.unflushed >= FLUSH_INTERVAL && !queue.is_flushing {
+                self.begin_flush(&mut queue);
+            }
+            let may_begin = queue.is_open
+                && queue.unflushed < FLUSH_INTERVAL
+                && queue.windows < pace.rate.windows()
+                && goes_on();
+            if may_begin && wait.is_zero() {
+                self.begin_window(&mut queue, pace);
                 continue;
             }
-            if windows.is_empty() {
-                if let Some(error) = self.failure() {
-                    return Err(error);
-                }
-                if !is_open || !goes_on() {
-                    return Ok(!is_open);
-                }
-                if unflushed >= FLUSH_INTERVAL {
-                    self.flush_target().await.map_err(RelocateError::Write)?;
-                    unflushed = 0;
-                    continue;
-                }
-                clock::sleep(wait).await;
-                continue;
+            if queue.in_flight.is_empty() && !may_begin {
+                return match self.failure() {
+                    Some(error) => Err(error),
+                    None => Ok(!queue.is_open),
+                };
             }
-            let is_waiting = may_begin && !wait.is_zero();
-            let ended = match is_waiting {
-                true => {
-                    let pause = std::pin::pin!(clock::sleep(wait));
-                    let ended = select(windows.next(), pause).await;
-                    match ended {
-                        futures_util::future::Either::Left((ended, _)) => ended,
-                        futures_util::future::Either::Right(_) => continue,
+            tokio::select! {
+                biased;
+                Some(ended) = queue.in_flight.next() => match ended? {
+                    CopyEvent::Flush => queue.is_flushing = false,
+                    CopyEvent::Window { len, begun } => {
+                        queue.windows -= 1;
+                        pace.rate.took(len, pace.now().saturating_sub(begun));
+                        copied.fetch_add(len, Ordering::Relaxed);
                     }
-                }
-                false => windows.next().await,
-            };
-            if let Some((done, len, begun)) = ended {
-                done?;
-                pace.rate.took(len, pace.now().saturating_sub(begun));
-                copied.fetch_add(len, Ordering::Relaxed);
+                },
+                () = clock::sleep(wait), if may_begin => {}
             }
         }
+    }
+
+    /// Begins the next window, if there is one.
+    fn begin_window<'a>(&'a self, queue: &mut CopyQueue<'a>, pace: &mut CopyPace) {
+        let window = self.lock().begin_window(pace.rate.window());
+        let Some((turn, from, to)) = window else {
+            queue.is_open = false;
+            return;
+        };
+        let (len, begun) = (from.range.len, pace.now());
+        pace.rate.take(begun, len);
+        queue.unflushed += len;
+        queue.windows += 1;
+        let guard = TurnGuard {
+            disk: self,
+            turn,
+            in_flight: None,
+        };
+        queue.in_flight.push(Box::pin(async move {
+            self.copy_window(guard, &from, &to).await?;
+            Ok(CopyEvent::Window { len, begun })
+        }));
+    }
+
+    /// Begins to flush what was copied; windows go on meanwhile.
+    fn begin_flush<'a>(&'a self, queue: &mut CopyQueue<'a>) {
+        queue.unflushed = 0;
+        queue.is_flushing = true;
+        queue.in_flight.push(Box::pin(async {
+            let flushed = self.flush_target().await;
+            flushed.map_err(RelocateError::Write)?;
+            Ok(CopyEvent::Flush)
+        }));
     }
 
     async fn copy_window(
@@ -159,10 +202,10 @@ impl MovableDisk {
         to: &Run,
     ) -> Result<(), RelocateError> {
         self.wait_turn(guard.turn).await;
-        guard.is_clean = false;
+        guard.in_flight = Some(SENT);
         let done = transfer(from, to).await;
         // The caller cancels the relocation: then nothing reads the new place.
-        guard.is_clean = true;
+        guard.in_flight = None;
         done
     }
 

@@ -56,6 +56,8 @@ pub(super) struct Relocation {
 #[derive(Debug)]
 pub(super) struct Admitted {
     pub(super) turn: Turn,
+    /// What an earlier one left on the fast path is gone over by this one: it must not be left half done either.
+    pub(super) over: bool,
     /// Where it goes all of it.
     pub(super) runs: SmallVec<[Run; 1]>,
     /// The part that also goes to the new place.
@@ -162,9 +164,20 @@ impl MovableState {
         relocation.is_some_and(|relocation| relocation.range.overlaps(&range))
     }
 
-    /// A change of bytes that are being moved arrives.
-    pub(super) fn admit(&mut self, range: Range) -> Admitted {
+    /// A change of bytes that are being moved arrives. One that `fills` its range goes over what the fast path left there.
+    pub(super) fn admit(&mut self, range: Range, fills: bool) -> Admitted {
         let turn = self.locks.enter(range, Kind::Change);
+        let over = fills && !self.locks.go_over(turn).is_empty();
+        self.admitted(turn, range, over)
+    }
+
+    /// The same, if no other is before it.
+    pub(super) fn try_admit(&mut self, range: Range) -> Option<Admitted> {
+        let turn = self.locks.try_enter(range)?;
+        Some(self.admitted(turn, range, false))
+    }
+
+    fn admitted(&self, turn: Turn, range: Range, over: bool) -> Admitted {
         let relocation = self.relocation.as_ref();
         let relocation = relocation.filter(|_| self.failure.is_none());
         let copy = relocation.and_then(|relocation| {
@@ -173,6 +186,7 @@ impl MovableState {
         });
         Admitted {
             turn,
+            over,
             runs: self.runs(range),
             copy,
             role: relocation.map_or(TargetRole::Copy, |relocation| relocation.role),

@@ -15,7 +15,7 @@ use super::visit::{current_area, stripe_extents};
 use crate::parts::Segment;
 use crate::volume::VolumeError;
 use crate::volume::format::{LogicalVolume, SegmentArea, SegmentLayout};
-use crate::volume::movable::MovableDisk;
+use crate::volume::movable::{MovableDisk, UserActivity};
 
 /// The extents of one volume.
 #[derive(Debug)]
@@ -38,12 +38,20 @@ impl VolumeAreas {
 
 /// The disks of volumes that can be moved, as long as they are open.
 #[derive(Debug, Default)]
-pub(super) struct MovableDisks(Mutex<Vec<Weak<MovableDisk>>>);
+pub(super) struct MovableDisks {
+    disks: Mutex<Vec<Weak<MovableDisk>>>,
+    users: Arc<UserActivity>,
+}
 
 impl MovableDisks {
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<MovableDisk>>> {
         // The list is right at every moment.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.disks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The requests of users to all of them.
+    pub(super) const fn users(&self) -> &Arc<UserActivity> {
+        &self.users
     }
 
     fn insert(&self, disk: &Arc<MovableDisk>) {
@@ -79,7 +87,8 @@ impl VolumeOpener<'_> {
         if segments.is_empty() {
             return Ok(None);
         }
-        let disk = MovableDisk::new(segments).map_err(|source| VolumeError::Part {
+        let disk = MovableDisk::new(segments, self.set.movable.users().clone());
+        let disk = disk.map_err(|source| VolumeError::Part {
             volume: volume.name.clone(),
             source,
         })?;

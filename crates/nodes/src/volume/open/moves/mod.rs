@@ -168,7 +168,7 @@ impl VolumeSet {
 
     /// Moves extents until all are moved, or the move is ended. Its end is in [`LiveMove::state`].
     pub async fn run_move(&self, live: &LiveMove) {
-        let mut pace = CopyPace::new(live.options.bytes_per_second);
+        let mut pace = CopyPace::new(live.options.bytes_per_second, self.movable.users());
         let mut old = Vec::new();
         let moved = self.run_steps(live, &mut pace, &mut old).await;
         let state = match moved {

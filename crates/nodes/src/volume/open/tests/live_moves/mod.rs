@@ -189,7 +189,12 @@ async fn move_with_a_writer(disks: &[Node], good: &[Node]) -> (LiveMoveState, u3
     let media = set.open("media").await.unwrap().disk;
     let sequence = set.group().group.sequence;
     let request = request("pv0");
-    let begun = set.begin_move(sequence, Some(&request), options()).await;
+    // The copy waits for its rate now and then: the user writes meanwhile.
+    let options = LiveMoveOptions {
+        bytes_per_second: Some(16 << 30),
+        ..options()
+    };
+    let begun = set.begin_move(sequence, Some(&request), options).await;
     let live = begun.unwrap();
     let mut last = 0;
     let writer = async {

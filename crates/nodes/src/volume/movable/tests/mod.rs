@@ -1,6 +1,9 @@
 //! Tests of the pieces of a disk that can be moved, and of the reads of an old place. Moves under users are in
 //! `volume/open/tests/live_moves`.
 
+mod copy;
+mod fast_path;
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
