@@ -1,5 +1,5 @@
 //! The door to the repository: `cargo xtask test`, `demo`, `bench`, `ci`, `tidy`, `guest`, `fuzz`, `soak`,
-//! `units`.
+//! `package`, `units`.
 //!
 //! Every command says what it needs, installs it where it may, and ends with a non-zero status and one
 //! line when it fails. Nothing here is linked into the product.
@@ -17,6 +17,7 @@ mod data;
 mod demo;
 mod fuzz;
 mod guest;
+mod package;
 mod packages;
 mod process;
 mod servers;
@@ -64,6 +65,8 @@ enum Door {
     Fuzz(fuzz::Args),
     /// Let hundreds of clients come, work and be killed, and see that nothing is lost.
     Soak(soak::Args),
+    /// Build Debian packages.
+    Package(package::Args),
     /// Boot systemd with our units in a container, and use them.
     Units,
 }
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Door::Soak(args) => soak::run(&args),
         Door::Tidy(args) => tidy::run(&args),
         Door::Guest(args) => guest::run(&args),
+        Door::Package(args) => package::run(&args),
         Door::Units => units::run(),
     };
     match outcome {

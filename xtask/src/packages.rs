@@ -111,6 +111,19 @@ pub(crate) const UNITS: &[Package] = &[
     package("systemd-container", "boots it"),
 ];
 
+/// What `package` runs.
+pub(crate) const PACKAGE: &[Package] = &[
+    package("binutils", "objcopy and readelf, to take the symbols out"),
+    package("dpkg-dev", "dpkg-shlibdeps, which names the libraries"),
+    package("git", "the commit that a package is built from"),
+];
+
+/// What `package --check` runs.
+pub(crate) const PACKAGE_CHECK: &[Package] = &[
+    package("lintian", "judges the packages"),
+    package("mmdebstrap", "a Debian that they are installed in"),
+];
+
 /// What `soak` runs.
 pub(crate) const SOAK: &[Package] = &[
     package("libnbd-bin", "nbdcopy as a client"),

@@ -15,11 +15,17 @@ pub(crate) use usage_error::{conflict, failure};
 /// Display order of global options: last.
 const LAST: usize = 900;
 
+/// The version; that of a package names the commit that it was built from, too.
+const VERSION: &str = match option_env!("OUTBOARD_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// Disks for small machines that live on another one.
 #[derive(Debug, Parser)]
 #[command(
     name = "outboard",
-    version,
+    version = VERSION,
     max_term_width = 100,
     disable_help_subcommand = true,
     subcommand_required = true

@@ -1,0 +1,245 @@
+//! What is in each package, and where.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::control::{About, Release, changelog, control};
+use super::tree::{DATA, PROGRAM, Tree};
+use crate::shell;
+
+const DOCUMENTS: &str = "usr/share/doc";
+
+/// The binary in two: what runs, and what a debugger wants.
+#[derive(Debug)]
+pub(super) struct Binary {
+    /// As it was built, to be run here.
+    built: PathBuf,
+    stripped: PathBuf,
+    symbols: PathBuf,
+    /// Where debuggers look for the symbols: the build ID as a path.
+    symbols_at: String,
+}
+
+/// Takes the symbols out of the binary.
+pub(super) fn split(built: &Path, work: &Path) -> Result<Binary> {
+    let (stripped, symbols) = (work.join("stripped"), work.join("symbols"));
+    let objcopy = |args: &[&str], from: &Path, to: &Path| -> Result<()> {
+        let mut command = Command::new("objcopy");
+        shell::output(command.args(args).arg(from).arg(to)).map(drop)
+    };
+    objcopy(
+        &["--only-keep-debug", "--compress-debug-sections"],
+        built,
+        &symbols,
+    )?;
+    objcopy(
+        &["--strip-all", "--remove-section=.comment"],
+        built,
+        &stripped,
+    )?;
+    let mut readelf = Command::new("readelf");
+    let notes = shell::output(readelf.args(["--notes", "--wide"]).arg(built))?;
+    let id = build_id(&notes).context("the binary has no build ID")?;
+    let (folder, file) = id.split_at(2);
+    Ok(Binary {
+        built: built.to_owned(),
+        stripped,
+        symbols,
+        symbols_at: format!("usr/lib/debug/.build-id/{folder}/{file}.debug"),
+    })
+}
+
+/// The build ID among the notes that readelf prints.
+fn build_id(notes: &str) -> Option<&str> {
+    let (_, behind) = notes.split_once("Build ID: ")?;
+    let id = behind.split_whitespace().next()?;
+    (id.len() > 2).then_some(id)
+}
+
+/// All packages.
+pub(super) fn trees(release: &Release, binary: &Binary, work: &Path) -> Result<Vec<Tree>> {
+    Ok(vec![
+        main(release, binary, work)?,
+        symbols(release, binary, work)?,
+        initramfs(release, work)?,
+    ])
+}
+
+fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
+    let mut tree = Tree::new("outboard", &release.architecture, work)?;
+    tree.file("usr/bin/outboard", &fs::read(&binary.stripped)?, PROGRAM)?;
+    tree.configuration("packaging/outboard.toml", "etc/outboard/outboard.toml")?;
+    for unit in ["outboard.service", "outboard.socket"] {
+        let to = format!("lib/systemd/system/{unit}");
+        tree.copy(&format!("packaging/{unit}"), &to, DATA)?;
+    }
+    for script in ["postinst", "prerm", "postrm"] {
+        tree.script(&format!("packaging/debian/outboard.{script}"), script)?;
+    }
+    add_manual(&tree, &binary.built, work)?;
+    add_completions(&tree, &binary.built)?;
+    add_documents(&tree, release)?;
+    for guide in files_of(&shell::root().join("docs/guide"))? {
+        let name = guide.file_name().unwrap_or_default().to_string_lossy();
+        let to = format!("{DOCUMENTS}/outboard/guide/{name}");
+        tree.file(&to, &fs::read(&guide)?, DATA)?;
+    }
+    let libraries = libraries(&binary.stripped, work)?;
+    tree.describe(&control(
+        release,
+        &About {
+            name: tree.name,
+            architecture: &release.architecture,
+            section: "net",
+            depends: &format!("adduser, {libraries}"),
+            more: "Recommends: fuse3\nSuggests: fio, outboard-initramfs\n",
+            installed_kib: tree.installed_kib()?,
+            description: "disks for small machines that live on another one\n \
+                          Serves files, block devices, partitions, Linux software RAID, LVM volumes and overlays\n \
+                          over NBD without the kernel's md and device mapper, attaches them as block devices on\n \
+                          clients, and measures every way to a disk.",
+        },
+    ))?;
+    Ok(tree)
+}
+
+fn symbols(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
+    let tree = Tree::new("outboard-dbgsym", &release.architecture, work)?;
+    tree.file(&binary.symbols_at, &fs::read(&binary.symbols)?, DATA)?;
+    add_documents(&tree, release)?;
+    tree.describe(&control(
+        release,
+        &About {
+            name: tree.name,
+            architecture: &release.architecture,
+            section: "debug",
+            depends: &format!("outboard (= {})", release.version),
+            more: "Auto-Built-Package: debug-symbols\n",
+            installed_kib: tree.installed_kib()?,
+            description: "debug symbols for outboard\n \
+                          Line tables of the binary, for backtraces and profilers.",
+        },
+    ))?;
+    Ok(tree)
+}
+
+fn initramfs(release: &Release, work: &Path) -> Result<Tree> {
+    let tree = Tree::new("outboard-initramfs", "all", work)?;
+    for (from, to) in [("hook", "hooks"), ("local-top", "scripts/local-top")] {
+        let to = format!("usr/share/initramfs-tools/{to}/outboard");
+        tree.copy(&format!("packaging/initramfs-tools/{from}"), &to, PROGRAM)?;
+    }
+    // dpkg has initramfs-tools make the image anew, once, after all packages.
+    tree.file(
+        "DEBIAN/triggers",
+        b"activate-noawait update-initramfs\n",
+        DATA,
+    )?;
+    add_documents(&tree, release)?;
+    tree.describe(&control(
+        release,
+        &About {
+            name: tree.name,
+            architecture: "all",
+            section: "net",
+            depends: &format!("initramfs-tools, outboard (>= {})", release.version),
+            more: "",
+            installed_kib: tree.installed_kib()?,
+            description: "root filesystem over NBD, attached by outboard in the initramfs\n \
+                          Puts outboard into the initramfs, where it attaches the root filesystem that the kernel's\n \
+                          command line names. /usr/share/doc/outboard/guide/initramfs.md describes it.",
+        },
+    ))?;
+    Ok(tree)
+}
+
+/// What Debian wants of every package.
+fn add_documents(tree: &Tree, release: &Release) -> Result<()> {
+    let folder = format!("{DOCUMENTS}/{}", tree.name);
+    tree.copy(
+        "packaging/debian/copyright",
+        &format!("{folder}/copyright"),
+        DATA,
+    )?;
+    tree.compressed(
+        &format!("{folder}/changelog"),
+        changelog(release).as_bytes(),
+    )?;
+    let news = fs::read(shell::root().join("CHANGELOG.md"))?;
+    match tree.name {
+        "outboard" => tree.compressed(&format!("{folder}/NEWS"), &news),
+        _ => Ok(()),
+    }
+}
+
+/// The manual pages, as the binary prints them.
+fn add_manual(tree: &Tree, binary: &Path, work: &Path) -> Result<()> {
+    let pages = work.join("man1");
+    shell::output(Command::new(binary).arg("manual").arg(&pages))?;
+    for page in files_of(&pages)? {
+        let name = page.file_name().unwrap_or_default().to_string_lossy();
+        tree.compressed(&format!("usr/share/man/man1/{name}"), &fs::read(&page)?)?;
+    }
+    Ok(())
+}
+
+/// The completions, where each shell looks for those of packages.
+fn add_completions(tree: &Tree, binary: &Path) -> Result<()> {
+    for (shell, to) in [
+        ("bash", "usr/share/bash-completion/completions/outboard"),
+        ("zsh", "usr/share/zsh/vendor-completions/_outboard"),
+        ("fish", "usr/share/fish/vendor_completions.d/outboard.fish"),
+    ] {
+        let script = shell::output(Command::new(binary).args(["completions", shell]))?;
+        tree.file(to, script.as_bytes(), DATA)?;
+    }
+    Ok(())
+}
+
+/// The packages whose libraries the binary links with, and since which version.
+fn libraries(binary: &Path, work: &Path) -> Result<String> {
+    let folder = work.join("shlibdeps");
+    fs::create_dir_all(folder.join("debian"))?;
+    fs::write(
+        folder.join("debian/control"),
+        "Source: outboard\n\nPackage: outboard\nArchitecture: any\n",
+    )?;
+    let mut command = Command::new("dpkg-shlibdeps");
+    let printed = shell::output(command.arg("-O").arg(binary).current_dir(&folder))?;
+    let (_, libraries) = printed
+        .trim()
+        .split_once("shlibs:Depends=")
+        .with_context(|| format!("dpkg-shlibdeps printed {printed}"))?;
+    Ok(libraries.to_owned())
+}
+
+/// The files in a folder, sorted.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
+    {
+        let path = entry?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::build_id;
+
+    #[test]
+    fn the_build_id_is_found_among_other_notes() {
+        let notes =
+            "  GNU 0x14 NT_GNU_BUILD_ID  Build ID: 5d41402abc4b\n  GNU 0x10 NT_GNU_ABI_TAG\n";
+        assert_eq!(build_id(notes), Some("5d41402abc4b"));
+        assert_eq!(build_id("nothing"), None);
+    }
+}
