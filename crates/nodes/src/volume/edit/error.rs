@@ -41,12 +41,22 @@ pub enum EditError {
     #[error("{0} is a physical volume of the group already")]
     MemberExists(String),
     /// The volume is of a kind that is not changed here.
-    #[error("the volume {name} is {kind}: this change is only made to linear and striped volumes")]
+    #[error(
+        "the volume {name} is {kind}: this change is only made to linear, striped and RAID volumes"
+    )]
     Kind {
         /// The volume.
         name: String,
         /// What it is.
         kind: String,
+    },
+    /// The size of the volume is not changed here.
+    #[error("the size of the volume {name} is not changed here: {why}")]
+    FixedSize {
+        /// The volume.
+        name: String,
+        /// What keeps it.
+        why: String,
     },
     /// Another volume needs this one as it is.
     #[error("the volume {name} is used by {user}")]

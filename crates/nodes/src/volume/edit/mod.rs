@@ -11,7 +11,7 @@
 //!   A change that fails leaves the group as it was.
 //! * A group that another system may be using, or that is not complete, is not opened for changes.
 //! * Volumes of kinds other than linear, striped and RAID are not touched, nor those that others are made of; those of RAID
-//!   are created, renamed and removed with their images, classic snapshots with their linear or striped stores.
+//!   are created, renamed, removed and get other sizes with their images, classic snapshots with their linear or striped stores.
 //!
 //! # What it does not do
 //!
@@ -24,6 +24,7 @@ mod members;
 mod names;
 mod pvmove;
 mod raid;
+mod raid_resize;
 mod rename;
 mod snapshots;
 #[cfg(test)]
@@ -189,6 +190,11 @@ fn lock(group: &VolumeGroup) -> Option<String> {
             format!("has a missing physical volume: {name}, last seen as {device}")
         })
     }
+}
+
+/// The same of a text that is not changed.
+fn group_section_of(root: &Section) -> Option<&Section> {
+    root.sections().map(|(_, section)| section).next()
 }
 
 /// The section of the group in the whole text.

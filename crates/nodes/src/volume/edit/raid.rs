@@ -13,8 +13,8 @@
 //!
 //! # What it does not do
 //!
-//! It changes no volume of RAID in size. It clears no metadata: the caller does, before the text is committed
-//! ([`super::super::update::clear_raid_metadata`]).
+//! It clears no metadata: the caller does, before the text is committed ([`super::super::update::clear_raid_metadata`]).
+//! Sizes are changed in [`super::raid_resize`].
 
 use std::ops::RangeInclusive;
 
@@ -33,7 +33,7 @@ const IMAGES_MAX: usize = 64;
 /// Copies of each byte in RAID 10.
 const RAID10_COPIES: usize = 2;
 /// Regions of a bitmap, at most: device-mapper refuses more.
-const REGIONS_MAX: u64 = 1 << 21;
+pub(super) const REGIONS_MAX: u64 = 1 << 21;
 /// Bytes of an image's metadata without the bits of its bitmap.
 const METADATA_MIN: u64 = 8192;
 
@@ -198,10 +198,18 @@ impl NewRaidVolume {
         if !self.has_metadata() {
             return 0;
         }
-        let size = extents.saturating_mul(extent);
-        let regions = size.div_ceil(self.region_for(size));
-        (METADATA_MIN + regions.div_ceil(8)).div_ceil(extent)
+        let region = self.region_for(extents.saturating_mul(extent));
+        metadata_extents(extents, extent, region)
     }
+}
+
+/// Extents of an image's metadata in a volume of `extents`, with a bit for each `region_size` bytes; none without regions.
+pub(super) const fn metadata_extents(extents: u64, extent: u64, region_size: u64) -> u64 {
+    if region_size == 0 {
+        return 0;
+    }
+    let regions = extents.saturating_mul(extent).div_ceil(region_size);
+    (METADATA_MIN + regions.div_ceil(8)).div_ceil(extent)
 }
 
 impl GroupEdit {

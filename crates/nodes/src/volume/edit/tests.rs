@@ -11,6 +11,7 @@ use crate::volume::format::{SegmentLayout, VolumeGroup};
 
 mod pvmove;
 mod raid;
+mod raid_resize;
 
 const MIB: u64 = 1 << 20;
 /// What LVM 2.03.16 wrote: every type of segment that it can make without a cache.
@@ -277,8 +278,12 @@ fn volumes_that_others_are_made_of_are_not_touched() {
     }
     for name in ["r1", "r5", "r6", "r10", "r0"] {
         let mut edit = edit.clone();
-        assert!(edit.extend(name, 1, &[]).is_err(), "{name}");
-        assert!(edit.reduce(name, 1).is_err(), "{name}");
+        let extended = edit.extend(name, 1, &[]);
+        assert!(
+            matches!(extended, Ok(()) | Err(EditError::NoSpace { .. })),
+            "{name}: {extended:?}"
+        );
+        edit.reduce(name, 1).unwrap();
         edit.rename_volume(name, "new").unwrap();
         edit.remove("new").unwrap();
         let mut left = edit.group().volumes.iter();

@@ -1,4 +1,4 @@
-//! Creating, extending, reducing and removing volumes. Pure.
+//! Creating, extending, reducing and removing volumes; those of RAID: [`super::raid`], [`super::raid_resize`]. Pure.
 
 use super::allocate::{AllocatedRun, AllocationRequest, allocate};
 use super::extents::{ExtentRun, free_runs};
@@ -71,12 +71,16 @@ impl GroupEdit {
         })
     }
 
-    /// Makes a volume larger by `extents`, in the stripes of its last segment; of a striped one they are rounded up to
-    /// whole stripes. `on`: as of [`NewVolume`].
+    /// Makes a volume larger by `extents`, in the stripes of its last segment, or in all images of RAID; they are rounded up
+    /// to whole stripes. `on`: as of [`NewVolume`]. What the metadata of images get has to read as zeroes once the text
+    /// counts.
     ///
     /// # Errors
     /// [`EditError`]: the volume may not be changed, or no space.
     pub fn extend(&mut self, name: &str, extents: u64, on: &[String]) -> Result<(), EditError> {
+        if self.extend_raid(name, extents, on)? {
+            return Ok(());
+        }
         self.changeable(name)?;
         self.grow(name, extents, on)
     }
@@ -103,52 +107,31 @@ impl GroupEdit {
                 .all(|(member, _)| allowed(member))
                 .then(|| behind.clone()),
         };
-        let mut runs = self.allocate(&request, on)?;
-        self.change_extents(|root| {
-            let section = volume_section(root, name)?;
-            let mut start = start;
-            // What begins where the last segment ends is part of it.
-            if runs.first().is_some_and(|run| run.areas == behind) {
-                let run = runs.remove(0);
-                start += run.extents;
-                let last = last_segment(section).ok_or_else(|| super::lacks("segment1"))?;
-                let count = last.number("extent_count").unwrap_or(0) + run.extents;
-                last.set("extent_count", number(count));
-            }
-            push_segments(section, start, striping, &runs);
-            Ok(())
-        })
+        let runs = self.allocate(&request, on)?;
+        self.change_extents(|root| append_runs(volume_section(root, name)?, runs))
     }
 
-    /// Makes a volume smaller: `extents` are left. In a striped segment they are rounded up to whole stripes.
+    /// Makes a volume smaller: `extents` are left. In a striped segment, and of RAID, they are rounded up to whole stripes.
     ///
     /// # Errors
     /// [`EditError`]: the volume may not be changed, or is not larger.
     pub fn reduce(&mut self, name: &str, extents: u64) -> Result<(), EditError> {
-        let volume = self.changeable(name)?;
+        let has = self.volume(name)?.extents();
         if extents == 0 {
             let what = format!("the volume {name} cannot have no extent: remove it");
             return Err(EditError::Size(what));
         }
-        if extents >= volume.extents() {
-            let has = volume.extents();
+        if extents >= has {
             let what =
                 format!("the volume {name} has {has} extents, it cannot be reduced to {extents}");
             return Err(EditError::Size(what));
         }
-        let segments = volume.segments.iter();
-        let segments = segments.map(|segment| {
-            let stripes = (segment.areas().len() as u64).max(1);
-            let left = extents.saturating_sub(segment.start).min(segment.extents);
-            (segment.start, left.next_multiple_of(stripes))
-        });
-        let left: Vec<(u64, u64)> = segments.collect();
+        if self.reduce_raid(name, extents)? {
+            return Ok(());
+        }
+        let before = self.changeable(name)?.clone();
         self.change_extents(|root| {
-            let section = volume_section(root, name)?;
-            for (start, count) in left {
-                set_segment_extents(section, start, count);
-            }
-            count_segments(section);
+            reduce_segments(volume_section(root, name)?, &before, extents);
             Ok(())
         })
     }
@@ -351,7 +334,9 @@ fn flag_error(volume: &LogicalVolume, flag: &str) -> EditError {
 }
 
 /// The stripes of the last segment, and the extents behind it.
-fn last_stripes(volume: &LogicalVolume) -> Result<(Striping, Vec<(String, u64)>), EditError> {
+pub(super) fn last_stripes(
+    volume: &LogicalVolume,
+) -> Result<(Striping, Vec<(String, u64)>), EditError> {
     let last = volume.segments.last();
     let Some((last, SegmentLayout::Striped { stripe_size, areas })) =
         last.map(|last| (last, &last.layout))
@@ -429,6 +414,35 @@ fn free_segment_name(volume: &Section) -> String {
     let mut names = (1_u32..).map(|number| format!("segment{number}"));
     let free = names.find(|name| volume.section(name).is_none());
     free.expect("a volume has fewer segments than there are numbers")
+}
+
+/// Adds extents at the end of a volume that is linear or striped. What begins where the last segment ends is part of it.
+pub(super) fn append_runs(
+    volume: &mut Section,
+    mut runs: Vec<AllocatedRun>,
+) -> Result<(), EditError> {
+    let parsed = LogicalVolume::of("", volume)?;
+    let (striping, behind) = last_stripes(&parsed)?;
+    let mut start = parsed.extents();
+    if runs.first().is_some_and(|run| run.areas == behind) {
+        let run = runs.remove(0);
+        start += run.extents;
+        let last = last_segment(volume).ok_or_else(|| super::lacks("segment1"))?;
+        let count = last.number("extent_count").unwrap_or(0) + run.extents;
+        last.set("extent_count", number(count));
+    }
+    push_segments(volume, start, striping, &runs);
+    Ok(())
+}
+
+/// Leaves the first `extents` of a volume that is linear or striped, in its text before.
+pub(super) fn reduce_segments(volume: &mut Section, before: &LogicalVolume, extents: u64) {
+    for segment in &before.segments {
+        let stripes = (segment.areas().len() as u64).max(1);
+        let left = extents.saturating_sub(segment.start).min(segment.extents);
+        set_segment_extents(volume, segment.start, left.next_multiple_of(stripes));
+    }
+    count_segments(volume);
 }
 
 /// Gives the segment that begins at `start` so many extents; with none it is removed.

@@ -42,7 +42,7 @@ impl LogicalVolume {
     ///
     /// # Errors
     /// [`VolumeProblem::Lacks`] says what is missing.
-    pub(super) fn of(name: &str, section: &Section) -> Result<Self, VolumeProblem> {
+    pub(in crate::volume) fn of(name: &str, section: &Section) -> Result<Self, VolumeProblem> {
         let segments = section
             .sections()
             .filter(|(found, _)| found.starts_with("segment"));

@@ -6,9 +6,11 @@
 
 use block::Range;
 
+use super::open::has_parity;
+use super::picture::Picture;
 use crate::array::Part;
-use crate::array::format::Superblock;
 use crate::array::format::bitmap::{Bitmap, Bits, HEADER_LEN};
+use crate::array::format::{Level, Superblock};
 use crate::read::read_within;
 
 /// What the bitmaps of a volume say together.
@@ -60,4 +62,17 @@ async fn read(disk: &block::Node, superblock: &Superblock) -> Option<(Bitmap, bo
     let bytes = read_within(disk, Range::new(at, shape.len_on_disk())).await;
     let bits = Bits::decode(shape, &bytes.ok()?, header.size);
     Some((header, bits.count() == 0 && !header.stale))
+}
+
+/// Whether regions that are marked as written may differ between images.
+///
+/// Where the metadata record that an image failed, bits stay set for it, and nothing says whether there was a crash, too:
+/// parity is trusted then, as Linux does. Images with copies cost nothing to distrust, as long as there are two.
+pub(super) fn is_dirty(findings: BitmapFindings, level: Level, picture: &Picture) -> bool {
+    let in_sync = picture.in_sync().into_iter().filter(|held| *held).count();
+    findings.any_set
+        && match has_parity(level) {
+            true => !picture.was_degraded(),
+            false => in_sync > 1,
+        }
 }

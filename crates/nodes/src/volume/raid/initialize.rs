@@ -70,7 +70,7 @@ pub(super) async fn initialize(
     Ok(())
 }
 
-fn failed(facts: &Facts, position: usize, source: IoError) -> RaidError {
+pub(super) fn failed(facts: &Facts, position: usize, source: IoError) -> RaidError {
     RaidError::Write {
         image: format!("{}_rimage_{position}", facts.name),
         source,
@@ -117,8 +117,8 @@ fn new_metadata(
     })
 }
 
-/// Writes bytes durably.
-async fn write(disk: &Node, at: u64, bytes: &[u8]) -> Result<(), IoError> {
+/// Writes bytes of an image's metadata durably.
+pub(super) async fn write(disk: &Node, at: u64, bytes: &[u8]) -> Result<(), IoError> {
     let range = Range::new(at, bytes.len() as u64);
     let data = std::iter::once(bytes::Bytes::copy_from_slice(bytes)).collect();
     disk.write(range, data, WriteFlags::empty()).await?;

@@ -84,6 +84,11 @@ impl RaidKind {
             || self.level == Level::Raid10 && raid10_form(self.layout) == Raid10Form::Near
     }
 
+    /// Whether data stay where they are when images get another size. `layout`: as metadata have it.
+    pub(super) fn can_resize(self, layout: u32) -> bool {
+        self.level != Level::Raid10 || raid10_form(layout) == Raid10Form::Near
+    }
+
     /// Bytes of each image that a volume of `size` bytes uses. `None`: the volume cannot be dealt out to so many.
     pub(super) fn image_size(self, size: u64, images: u32) -> Option<u64> {
         let images = u64::from(images);

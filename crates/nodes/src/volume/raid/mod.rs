@@ -13,7 +13,7 @@
 //! # Invariants
 //!
 //! * Nothing is written before all metadata were read and understood; a volume that is opened read-only is never written. One
-//!   that was never in use gets its metadata when it is first opened for writing.
+//!   that was never in use, or got another size, gets its metadata when it is first opened for writing.
 //! * A volume with parity that is not in sync everywhere, and lacks an image, is not opened for writing: so does Linux.
 //! * Bits of the bitmap that are set count as regions in which copies may differ: device-mapper does not say in its
 //!   superblocks that a volume was not shut down, and starts it without a resync.
@@ -30,6 +30,7 @@ mod kind;
 mod mirror;
 mod open;
 mod picture;
+mod resize;
 #[cfg(test)]
 mod tests;
 

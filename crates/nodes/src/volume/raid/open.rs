@@ -2,18 +2,19 @@
 //!
 //! # Invariants
 //!
-//! * All metadata are read before anything else, and nothing is written here but the first metadata of a volume that is new.
+//! * All metadata are read before anything else, and nothing is written here but the first metadata of a volume that is new,
+//!   and those of one that got another size.
 
 use std::sync::Arc;
 
 use block::{BlockDevice, Node, Range};
 use futures_util::future::join_all;
 
-use super::bitmap::{self, BitmapFindings};
+use super::bitmap::{self, is_dirty};
 use super::initialize::{NewContent, initialize};
 use super::kind::RaidKind;
 use super::picture::{Expectation, ImageRecord, ImageState, Picture};
-use super::{RaidError, RaidImageDisks, RaidOptions, RaidSpec};
+use super::{RaidError, RaidImageDisks, RaidOptions, RaidSpec, resize};
 use crate::array::format::dm_raid::{self, DmRaid, IMAGES_MAX};
 use crate::array::format::{Level, PLACE_LEN, Role, Superblock, Version};
 use crate::array::{Array, ArrayOptions, Assembly, Facts, Member, Part, open_assembly};
@@ -163,7 +164,11 @@ impl Opening<'_> {
             initialize(&facts, self.spec.region_size, content, &metadata).await?;
             records = self.records().await?;
         }
-        let picture = self.expectation().picture(&records)?;
+        let mut picture = self.expectation().picture(&records)?;
+        if !self.options.read_only && self.finish_resize(&records, &picture).await? {
+            records = self.records().await?;
+            picture = self.expectation().picture(&records)?;
+        }
         let fresh = picture.freshest.map(|at| match &records[at] {
             ImageRecord::Superblock(own) => &**own,
             _ => unreachable!("the freshest metadata are a superblock"),
@@ -204,6 +209,36 @@ impl Opening<'_> {
         self.complete(&mut assembly, &picture, fresh).await?;
         self.refuse_dirty_degraded(&assembly)?;
         Ok(assembly)
+    }
+
+    /// Gives the metadata of all images the size of the volume, if they have another one and all images are in sync. Whether
+    /// something was written.
+    async fn finish_resize(
+        &self,
+        records: &[ImageRecord],
+        picture: &Picture,
+    ) -> Result<bool, RaidError> {
+        let images = resize::old_images(&self.spec.images, records);
+        let (Some(images), Some(freshest)) = (images, picture.freshest) else {
+            return Ok(false);
+        };
+        let fresh = images[freshest].own;
+        let layout = fresh.layout;
+        let facts = self.facts(RaidKind {
+            layout,
+            ..self.kind
+        })?;
+        let mut sizes = images.iter().map(|image| image.own.image_size);
+        let is_resized = sizes.any(|size| size != facts.member_size);
+        let is_whole = picture
+            .images
+            .iter()
+            .all(|state| *state == ImageState::InSync);
+        if !is_resized || !is_whole || picture.was_degraded() || !self.kind.can_resize(layout) {
+            return Ok(false);
+        }
+        resize::finish(&facts, fresh, &images).await?;
+        Ok(true)
     }
 
     /// Adds what the freshest metadata and the bitmaps say.
@@ -432,21 +467,8 @@ impl Opening<'_> {
     }
 }
 
-/// Whether regions that are marked as written may differ between images.
-///
-/// Where the metadata record that an image failed, bits stay set for it, and nothing says whether there was a crash, too:
-/// parity is trusted then, as Linux does. Images with copies cost nothing to distrust, as long as there are two.
-fn is_dirty(findings: BitmapFindings, level: Level, picture: &Picture) -> bool {
-    let in_sync = picture.in_sync().into_iter().filter(|held| *held).count();
-    findings.any_set
-        && match has_parity(level) {
-            true => !picture.was_degraded(),
-            false => in_sync > 1,
-        }
-}
-
 /// Whether a level computes what is missing.
-const fn has_parity(level: Level) -> bool {
+pub(super) const fn has_parity(level: Level) -> bool {
     matches!(level, Level::Raid5 | Level::Raid6)
 }
 

@@ -184,7 +184,7 @@ async fn clear_metadata(
     let Some(volume) = &args.path.volume else {
         return Ok(());
     };
-    let cleared = clear_raid_metadata(group, volume, disks).await;
+    let cleared = clear_raid_metadata(None, group, volume, disks).await;
     cleared.map_err(|error| Failure::from_error(&error))
 }
 

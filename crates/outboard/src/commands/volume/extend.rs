@@ -1,6 +1,6 @@
 //! `outboard volume extend`: more extents at the end of a volume.
 
-use nodes::volume::edit::free_runs;
+use nodes::volume::edit::{EditError, GroupEdit, free_runs};
 
 use super::amount::{AmountArgs, AmountBase, AmountSign, in_words};
 use super::change::{self, ChangeOptions, ChangeReport};
@@ -41,13 +41,13 @@ async fn extend(builder: &mut Builder, args: &Args) -> Result<ChangeReport, Fail
     let mut edit = open.edit()?;
     let (path, name) = (&args.volume.path, args.volume.name());
     let has = args.volume.extents(open.group());
-    let free = free_runs(open.group()).map_err(|error| refused(error, &names))?;
-    let free = free
-        .iter()
-        .filter(|run| on.is_empty() || on.contains(&run.member));
+    let free = match args.amount.is_share() {
+        true => free_extents(&edit, name, &on).map_err(|error| refused(error, &names))?,
+        false => 0,
+    };
     let extents = args.amount.extents(AmountBase {
         extent: open.group().extent,
-        free: free.map(|run| run.count).sum(),
+        free,
     })?;
     let more = match extents.sign {
         AmountSign::More => extents.count,
@@ -66,6 +66,17 @@ async fn extend(builder: &mut Builder, args: &Args) -> Result<ChangeReport, Fail
     }
     let extended = edit.extend(name, more, &on);
     extended.map_err(|error| refused(error, &names))?;
-    let summary = args.volume.resized(open.group(), edit.group());
-    Box::pin(open.commit(edit, summary, &args.options)).await
+    Box::pin(open.commit_size(edit, &args.volume, &args.options)).await
+}
+
+/// The extents that a share is of: those that are free, or of a volume of RAID those that it can get.
+fn free_extents(edit: &GroupEdit, name: &str, on: &[String]) -> Result<u64, EditError> {
+    if let Some(largest) = edit.largest_raid_extension(name, on)? {
+        return Ok(largest);
+    }
+    let free = free_runs(edit.group())?;
+    let free = free
+        .iter()
+        .filter(|run| on.is_empty() || on.contains(&run.member));
+    Ok(free.map(|run| run.count).sum())
 }

@@ -30,6 +30,7 @@ mod filesystem;
 mod live_move;
 mod move_extents;
 mod open_group;
+mod raid_size;
 mod reduce;
 mod remove;
 mod remove_disk;

@@ -340,7 +340,7 @@ pub(super) fn refused(error: EditError, names: &DiskNames) -> Failure {
         }
         EditError::Unmovable { .. } => Failure::from_error(&error).next("LVM itself can change it"),
         EditError::Exists(_) => Failure::from_error(&error).next("choose another name"),
-        EditError::InUse { .. } | EditError::Kind { .. } => {
+        EditError::InUse { .. } | EditError::Kind { .. } | EditError::FixedSize { .. } => {
             Failure::from_error(&error).next("LVM itself can change it")
         }
         EditError::SnapshotOf { .. } => {

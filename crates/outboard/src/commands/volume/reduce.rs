@@ -64,8 +64,7 @@ async fn reduce(builder: &mut Builder, args: &Args) -> Result<ChangeReport, Fail
         let now = args.volume.extents(edit.group());
         refuse_cut(&open, path, now.saturating_mul(extent)).await?;
     }
-    let summary = args.volume.resized(open.group(), edit.group());
-    Box::pin(open.commit(edit, summary, &args.options)).await
+    Box::pin(open.commit_size(edit, &args.volume, &args.options)).await
 }
 
 /// Refuses to leave a volume of `size` bytes if what is in it may be larger.

@@ -253,13 +253,115 @@ fn what_is_no_volume_of_raid_is_refused() {
         assert!(bytes(path, "a.img") == before);
     }
     change(path, &["create", "vg0/m", "-m", "1", "-l", "100%FREE"]);
-    for words in [
-        &["extend", "vg0/m", "-l", "+1"],
-        &["reduce", "vg0/m", "-l", "1"],
+    let extend = [
+        "extend", "vg0/m", "-l", "+1", "--on", "a.img", "--on", "b.img",
+    ];
+    for (words, expected) in [
+        (&extend[..], "no space: 1 extents on each of 2"),
+        (
+            &["reduce", "vg0/m", "-l", "1"],
+            "what vg0/m holds is not known",
+        ),
     ] {
-        let line = refusal(path, &[&words[..], &DISKS].concat());
-        assert!(line.contains("the volume m is raid1"), "{line}");
+        let line = refusal(path, &[words, &DISKS].concat());
+        assert!(line.contains(expected), "{line}");
     }
     let line = refusal(path, &[&["remove", "vg0/m_rimage_0"], &DISKS[..]].concat());
     assert!(line.contains("is used by m"), "{line}");
+}
+
+/// Fills the extents of disks with bytes that differ from one to the next: images of new areas are not equal by chance.
+fn fill(folder: &Path, disks: &[&str]) {
+    for (number, disk) in (1..).zip(disks) {
+        let mut image = bytes(folder, disk);
+        image[1 << 20..].fill(number);
+        std::fs::write(folder.join(disk), image).expect("an image");
+    }
+}
+
+#[test]
+fn volumes_of_raid_get_another_size_and_are_in_sync_again() {
+    let folder = images(&FIVE);
+    let path = folder.path();
+    volume(path, &[&["create", "vg0", "--disks"], &FIVE[..]].concat());
+    fill(path, &FIVE);
+    let content: Vec<u8> = (0..8_u32 << 20).map(|at| (at / 512 % 251) as u8).collect();
+    std::fs::write(path.join("content"), &content).expect("a file");
+    let all = |words: &[&str]| volume(path, &[words, &FIVE].concat());
+    let read = |disks: &[&str]| {
+        answer(path, &["copy", &expression(disks, "m"), "found", "--force"]);
+        bytes(path, "found")
+    };
+    for kind in ["raid0", "raid1", "raid10", "raid4", "raid5", "raid6"] {
+        let has_copies = kind != "raid0";
+        all(&["create", "vg0/m", "-L", "8M", "--type", kind]);
+        answer(
+            path,
+            &["copy", "content", &expression(&FIVE, "m"), "--force"],
+        );
+        let (size, expected) = match kind {
+            "raid6" => ("24M", "24.00 MiB (6 extents), was 12.00 MiB (3 extents)"),
+            _ => ("16M", "16.00 MiB (4 extents), was 8.00 MiB (2 extents)"),
+        };
+        // Twice to the same end: what was cut off and is there again is as new as what was never there.
+        for turn in 0..2 {
+            let extended = all(&["extend", "vg0/m", "-L", size]);
+            assert!(extended.contains(expected), "{kind}: {extended}");
+            if has_copies {
+                resync(path, &FIVE, &["m"]);
+            }
+            let whole = read(&FIVE);
+            assert!(whole[..content.len()] == content, "{kind}, {turn}");
+            for gone in FIVE.iter().filter(|_| has_copies) {
+                let disks: Vec<&str> = FIVE.into_iter().filter(|disk| disk != gone).collect();
+                assert!(read(&disks) == whole, "{kind} without {gone}, {turn}");
+            }
+            all(&["reduce", "vg0/m", "-L", "8M", "--force"]);
+            assert!(read(&FIVE)[..content.len()] == content, "{kind}, {turn}");
+        }
+        all(&["remove", "vg0/m"]);
+    }
+    assert!(all(&["check"]).starts_with("vg0: good"));
+}
+
+#[test]
+fn a_share_of_the_free_extents_is_one_of_what_a_volume_of_raid_can_get() {
+    let folder = group();
+    let path = folder.path();
+    change(path, &["create", "vg0/m", "-m", "1", "-L", "4M"]);
+    let before = bytes(path, "a.img");
+    let share = |share| {
+        let on = ["--on", "a.img", "--on", "b.img"];
+        [&["extend", "vg0/m", "-l", share], &on[..]].concat()
+    };
+    let shown = change(path, &[&share("100%FREE")[..], &["--dry-run"]].concat());
+    assert!(shown.contains("m_rimage_1  0-13"), "{shown}");
+    assert!(bytes(path, "a.img") == before);
+    let extended = change(path, &share("50%FREE"));
+    assert!(
+        extended.starts_with("vg0/m: 28.00 MiB (7 extents)"),
+        "{extended}"
+    );
+}
+
+#[test]
+fn a_volume_of_raid_that_lacks_an_image_keeps_its_size() {
+    let folder = group();
+    let path = folder.path();
+    change(path, &["create", "vg0/m", "-m", "1", "-L", "8M"]);
+    std::fs::write(path.join("content"), vec![7; 8 << 20]).expect("a file");
+    let to = |disks: &[&str]| {
+        let to = expression(disks, "m");
+        answer(path, &["copy", "content", &to, "--force"]);
+    };
+    to(&DISKS);
+    // It is written without its second image.
+    to(&["a.img", "c.img", "d.img"]);
+    let before = DISKS.map(|disk| bytes(path, disk));
+    let line = refusal(
+        path,
+        &[&["extend", "vg0/m", "-L", "16M"], &DISKS[..]].concat(),
+    );
+    assert!(line.contains("images of m have failed"), "{line}");
+    assert!(before == DISKS.map(|disk| bytes(path, disk)));
 }

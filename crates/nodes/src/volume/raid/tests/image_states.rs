@@ -268,11 +268,12 @@ fn a_new_volume_is_read_of_its_first_images() {
 }
 
 #[test]
-fn a_volume_that_was_resized_and_not_used_since_is_only_read() {
+fn a_volume_that_was_resized_and_lacks_an_image_is_only_read() {
     let mut volume = Volume::raid1(2, 16 << 10);
     volume.change_all(|own| own.image_size = 8192);
     volume.data[1].as_mut().unwrap()[8192..].fill(0xbd);
     volume.assert_read();
+    volume.fail(1);
     let error = block_on(volume.open_with(&options(false))).unwrap_err();
     let what = "vol is not written: it was resized, and not used since";
     assert_eq!(error.to_string(), what);

@@ -8,4 +8,5 @@ mod mirrors;
 mod nosync;
 mod parity;
 mod regions;
+mod resize;
 mod write;

@@ -29,7 +29,7 @@ const SPACE: OpSpace = OpSpace {
 };
 
 /// Every kind that is written.
-fn volumes() -> Vec<Volume> {
+pub(super) fn volumes() -> Vec<Volume> {
     vec![
         Volume::raid1(2, LEN),
         Volume::raid1(3, LEN),
