@@ -2,8 +2,12 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
-use testkit::requires;
+use block::Node;
+use nodes::volume::scan::scan;
+use nodes::volume::update::{MetadataArea, commit};
+use testkit::{MemDisk, block_on, requires};
 
 use super::{bytes, images, media, refusal, volume};
 
@@ -122,6 +126,91 @@ fn a_group_of_another_system_stays_as_it_is() {
         let restore = ["repair", "a.img", "b.img", "--restore", "text"];
         assert_refused(path, &restore, &[word]);
     }
+}
+
+/// Gives the group on these disks another text, as LVM of another machine may have.
+fn rewrite(folder: &Path, disks: &[&str], change: impl Fn(&str) -> String) {
+    let mut opened: Vec<(&str, Arc<MemDisk>)> = Vec::with_capacity(disks.len());
+    for name in disks {
+        let disk = MemDisk::from_bytes(bytes(folder, name));
+        opened.push((name, Arc::new(disk)));
+    }
+    let mut areas = Vec::new();
+    let mut text = String::new();
+    for (name, disk) in &opened {
+        let disk: Node = disk.clone();
+        let scanned = block_on(scan(&disk))
+            .expect("it can be read")
+            .expect("a label");
+        for area in scanned.expect("a good label").areas {
+            text = area.text.expect("good metadata").expect("a text").text;
+            areas.push(MetadataArea {
+                name: (*name).to_owned(),
+                disk: disk.clone(),
+                area: area.area,
+                reset: false,
+            });
+        }
+    }
+    block_on(commit(&areas, &change(&text))).expect("it is written");
+    for (name, disk) in opened {
+        std::fs::write(folder.join(name), disk.snapshot()).expect("an image");
+    }
+}
+
+#[test]
+fn a_group_that_another_system_may_use_is_not_changed_by_any_command() {
+    let flagged = |flag: &str| ("\"RESIZEABLE\",", format!("\"RESIZEABLE\", \"{flag}\","));
+    let field = |field: &str| ("seqno", format!("{field}\nseqno"));
+    for ((from, to), word) in [
+        (flagged("EXPORTED"), "is exported"),
+        (flagged("CLUSTERED"), "is shared by several machines"),
+        (field("system_id = \"nas\""), "belongs to the system nas"),
+        (field("lock_type = \"sanlock\""), "lock type sanlock"),
+        (field("lock_type = \"dlm\""), "lock type dlm"),
+    ] {
+        let folder = media("40M");
+        let path = folder.path();
+        rewrite(path, &DISKS[..2], |text| text.replacen(from, &to, 1));
+        for (command, options) in [
+            (&["remove", "vg0/media"][..], &[][..]),
+            (&["extend", "vg0/media"], &["-l", "+1"]),
+            (&["reduce", "vg0/media"], &["-l", "1", "--force"]),
+            (&["rename", "vg0/media", "films"], &[]),
+            (&["create", "vg0/x"], &["-l", "1"]),
+            (&["add-disk", "vg0"], &["--disk", "c.img"]),
+            (&["remove-disk", "vg0"], &["--disk", "b.img"]),
+            (&["move", "vg0"], &["--from", "a.img"]),
+            (&["snapshot", "create", "vg0/media", "s"], &["--size", "4M"]),
+            (&["repair"], &[]),
+        ] {
+            let command = [command, &DISKS[..2], options].concat();
+            assert_refused(path, &command, &["vg0", word]);
+        }
+        // Nor are its volumes written.
+        let to = "volume(a.img, b.img, name=vg0/media)";
+        let (_, line) = super::failure(path, &["copy", "c.img", to, "--force"]);
+        assert!(line.contains("vg0"), "{line}");
+    }
+}
+
+#[test]
+fn two_groups_of_one_name_are_not_taken_for_each_other() {
+    let folder = media("40M");
+    let path = folder.path();
+    volume(
+        path,
+        &["create", "vg0/media", "-L", "40M", "--disks", "c.img"],
+    );
+    let remove = ["remove", "vg0/media", "a.img", "b.img", "c.img"];
+    let words = [
+        "several volume groups `vg0`",
+        "with the ids",
+        "write the id",
+    ];
+    assert_refused(path, &remove, &words);
+    // With the disks of one of them it is clear which is meant.
+    volume(path, &["remove", "vg0/media", "c.img"]);
 }
 
 #[test]

@@ -280,23 +280,34 @@ fn outdated_and_damaged_metadata_are_repaired() {
         !output.status.success() && printed.contains("outdated"),
         "{printed}"
     );
-    // The header of the other disk's area is damaged.
-    let mut damaged = old;
-    damaged[4096 + 100] = 0xff;
-    std::fs::write(path.join("b.img"), damaged).expect("an image");
-    let output = run(path, &["volume", "check", "a.img", "b.img"]);
-    let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        !output.status.success() && printed.contains("damaged"),
-        "{printed}"
-    );
-    let line = refusal(path, &["remove", "vg0/films", "a.img", "b.img"]);
-    assert!(
-        line.contains("damaged copy") && line.contains("repair"),
-        "{line}"
-    );
-    volume(path, &["repair", "a.img", "b.img"]);
-    assert!(volume(path, &["check", "a.img", "b.img"]).starts_with("vg0: good"));
+    // The header of the other disk's area is damaged, or the text that counts in it.
+    let mut texts = old.windows(5).enumerate();
+    let newest = texts.rfind(|(_, word)| word == b"seqno");
+    let (text, _) = newest.expect("there is a text");
+    for (at, what) in [(4096 + 100, "metadata header"), (text, "metadata")] {
+        let mut damaged = old.clone();
+        damaged[at] = 0xff;
+        std::fs::write(path.join("b.img"), damaged).expect("an image");
+        let output = run(path, &["volume", "check", "a.img", "b.img"]);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            !output.status.success()
+                && printed.contains("damaged")
+                && printed.contains(&format!("the checksum of its {what}")),
+            "{printed}"
+        );
+        let line = refusal(path, &["remove", "vg0/films", "a.img", "b.img"]);
+        assert!(
+            line.contains("b.img has a damaged copy") && line.contains("repair"),
+            "{line}"
+        );
+        let repaired = volume(path, &["repair", "a.img", "b.img"]);
+        assert!(
+            repaired.starts_with("vg0: its metadata are on all of its disks"),
+            "{repaired}"
+        );
+        assert!(volume(path, &["check", "a.img", "b.img"]).starts_with("vg0: good"));
+    }
     let status = volume(path, &["status", "b.img"]);
     assert!(status.contains("volume films"), "{status}");
 }
