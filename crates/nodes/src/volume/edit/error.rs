@@ -130,6 +130,19 @@ pub enum EditError {
         /// Volumes with extents on it.
         volumes: Vec<String>,
     },
+    /// A volume lies on a physical volume that is missing.
+    #[error("the volume {name} lies on the missing disk {member}, last seen as {device}")]
+    OnMissing {
+        /// The volume.
+        name: String,
+        /// The physical volume.
+        member: String,
+        /// Where it was.
+        device: String,
+    },
+    /// No physical volume is missing.
+    #[error("no disk of the group {0} is missing")]
+    NoneMissing(String),
     /// A group has at least one physical volume.
     #[error("{0} is the last physical volume of the group")]
     LastMember(String),

@@ -9,7 +9,8 @@
 //! * Every field that is not changed is kept, also what is not known here.
 //! * After each change the text was parsed again, no extent is used twice, and every segment lies on extents there are.
 //!   A change that fails leaves the group as it was.
-//! * A group that another system may be using, or that is not complete, is not opened for changes.
+//! * A group that another system may be using is not opened for changes; one that is not complete only for those of
+//!   [`PartialGroupEdit`].
 //! * Volumes of kinds other than linear, striped and RAID are not touched, nor those that others are made of; those of RAID
 //!   are created, renamed, removed and get other sizes with their images, classic snapshots with their linear or striped stores.
 //!
@@ -22,6 +23,7 @@ mod error;
 mod extents;
 mod members;
 mod names;
+mod partial;
 mod pvmove;
 mod raid;
 mod raid_resize;
@@ -35,6 +37,7 @@ pub use self::error::{EditError, FreeCount};
 pub use self::extents::{ExtentRun, UsedRun, free_runs, used_runs};
 pub use self::members::{NewGroup, NewGroupMember};
 pub use self::names::{check_group_name, check_volume_name};
+pub use self::partial::PartialGroupEdit;
 pub use self::pvmove::{ExtentMove, MoveRequest, MoveSegment};
 pub use self::raid::{NewRaidLevel, NewRaidVolume};
 pub use self::snapshots::NewSnapshot;
@@ -71,12 +74,17 @@ impl GroupEdit {
     /// [`EditError`] if it may not be changed: it is exported, shared, another system's, read-only, or a physical volume
     /// is missing; or it cannot be kept as it is.
     pub fn open(group: VolumeGroup) -> Result<Self, EditError> {
-        if let Some(why) = lock(&group) {
+        if let Some(why) = why_locked(&group).or_else(|| why_incomplete(&group)) {
             return Err(EditError::Locked {
                 group: group.name,
                 why,
             });
         }
+        Self::open_readable(group)
+    }
+
+    /// The same where it was found that the group may be changed.
+    fn open_readable(group: VolumeGroup) -> Result<Self, EditError> {
         if group.text.sections().count() != 1 {
             let what = "there is more than one group in it".to_owned();
             return Err(EditError::Damaged(what));
@@ -169,9 +177,17 @@ impl GroupEdit {
     }
 }
 
-/// Why a group may not be changed.
-fn lock(group: &VolumeGroup) -> Option<String> {
-    let missing = group.members.iter().find(|member| member.missing);
+/// Why a group may not be changed as it has a physical volume that is marked as missing.
+fn why_incomplete(group: &VolumeGroup) -> Option<String> {
+    let missing = group.members.iter().find(|member| member.missing)?;
+    let (name, device) = (&missing.name, &missing.device);
+    Some(format!(
+        "has a missing physical volume: {name}, last seen as {device}"
+    ))
+}
+
+/// Why a group may not be changed here at all.
+fn why_locked(group: &VolumeGroup) -> Option<String> {
     if group.has_flag("EXPORTED") {
         Some("is exported: vgimport takes it in".to_owned())
     } else if let Some(kind) = &group.lock_type {
@@ -182,13 +198,9 @@ fn lock(group: &VolumeGroup) -> Option<String> {
         Some(format!("belongs to the system {system}"))
     } else if !group.has_flag("WRITE") || group.has_flag("WRITE_LOCKED") {
         Some("is read-only".to_owned())
-    } else if let Some(unknown) = group.unknown_flag() {
-        Some(format!("is not understood: {unknown}"))
     } else {
-        missing.map(|member| {
-            let (name, device) = (&member.name, &member.device);
-            format!("has a missing physical volume: {name}, last seen as {device}")
-        })
+        let unknown = group.unknown_flag()?;
+        Some(format!("is not understood: {unknown}"))
     }
 }
 

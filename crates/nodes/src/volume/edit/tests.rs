@@ -9,6 +9,7 @@ use crate::volume::format::tests::FIXTURES;
 use crate::volume::format::text::{Section, TextEntry, TextValue, parse};
 use crate::volume::format::{SegmentLayout, VolumeGroup};
 
+mod partial;
 mod pvmove;
 mod raid;
 mod raid_resize;

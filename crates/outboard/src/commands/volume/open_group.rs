@@ -150,13 +150,35 @@ impl OpenGroup {
     ) -> Result<Self, Failure> {
         let open = Self::open(builder, name, texts).await?;
         open.refuse_incomplete()?;
-        let mut disks = open.disks.iter();
+        open.refuse_damaged()?;
+        Ok(open)
+    }
+
+    /// The same where disks may be missing; the names of these in the metadata.
+    pub(super) async fn open_partial(
+        builder: &mut Builder,
+        name: &str,
+        texts: &[String],
+    ) -> Result<(Self, Vec<String>), Failure> {
+        let open = Self::open(builder, name, texts).await?;
+        open.refuse_conflict()?;
+        let members = open.group().members.iter().zip(&open.assembled.places);
+        let missing = members.filter(|(_, place)| **place == MemberPlace::Missing);
+        let missing: Vec<String> = missing.map(|(member, _)| member.name.clone()).collect();
+        open.refuse_places(true)?;
+        open.refuse_damaged()?;
+        Ok((open, missing))
+    }
+
+    /// Refuses a group of which a disk has damaged metadata.
+    fn refuse_damaged(&self) -> Result<(), Failure> {
+        let mut disks = self.disks.iter();
         let damaged = disks.find_map(|disk| {
             let mut areas = disk.scan.areas.iter();
             areas.find_map(|area| Some((disk, area.text.as_ref().err()?)))
         });
         match damaged {
-            None => Ok(open),
+            None => Ok(()),
             Some((disk, problem)) => {
                 let what = format!("{} has a damaged copy of the metadata", disk.name);
                 let failure = Failure::because(what, problem);
@@ -167,6 +189,12 @@ impl OpenGroup {
 
     /// Refuses a group of which a disk is missing, there twice, or contradicts another one; and disks of other groups.
     pub(super) fn refuse_incomplete(&self) -> Result<(), Failure> {
+        self.refuse_conflict()?;
+        self.refuse_places(false)
+    }
+
+    /// Refuses disks with different metadata of one age.
+    fn refuse_conflict(&self) -> Result<(), Failure> {
         let group = self.group();
         let name = &group.name;
         if let Some((first, second)) = self.assembled.conflict {
@@ -178,9 +206,23 @@ impl OpenGroup {
             );
             return Err(Failure::new(what).next("outboard volume repair --restore FILE sets one"));
         }
+        Ok(())
+    }
+
+    /// Refuses a group of which a disk is there twice or missing, unless that is allowed, and disks of other groups.
+    fn refuse_places(&self, allow_missing: bool) -> Result<(), Failure> {
+        let group = self.group();
+        let name = &group.name;
         for (member, place) in group.members.iter().zip(&self.assembled.places) {
             match place {
                 MemberPlace::Found(_) => {}
+                MemberPlace::Missing if allow_missing => {}
+                MemberPlace::MarkedMissing(disk) if allow_missing => {
+                    let disk = &self.disks[*disk].name;
+                    let what = format!("{disk} is here, but {name} has marked it as missing");
+                    return Err(Failure::new(what)
+                        .next("leave it away, or take it back with vgextend --restoremissing"));
+                }
                 MemberPlace::MarkedMissing(_) | MemberPlace::Missing => {
                     let (pv, device, id) = (&member.name, &member.device, &member.id);
                     let what = format!(
@@ -360,6 +402,7 @@ pub(super) fn refused(error: EditError, names: &DiskNames) -> Failure {
             let next = "LVM may have another kind of snapshot for it; or serve it with an overlay: overlay(BASE, TOP)";
             Failure::from_error(&error).next(next)
         }
+        EditError::OnMissing { .. } => Failure::from_error(&error).next("name that disk, too"),
         EditError::MemberInUse { .. } => {
             Failure::from_error(&error).next("outboard volume move moves them away")
         }

@@ -1,6 +1,7 @@
 //! `outboard volume remove-disk`: a disk without volumes leaves its group, and is an empty physical volume then.
 
 use block::Range;
+use nodes::volume::edit::PartialGroupEdit;
 use nodes::volume::update::{clear_areas, mark_disk_used};
 
 use super::change::{self, ChangeOptions, ChangeReport};
@@ -21,8 +22,16 @@ pub(crate) struct Args {
     disks: Vec<String>,
 
     /// The disk to take out, as it stands above; again for several
-    #[arg(long = "disk", value_name = "DISK", required = true)]
+    #[arg(
+        long = "disk",
+        value_name = "DISK",
+        required_unless_present = "missing"
+    )]
     leaving: Vec<String>,
+
+    /// Take out all disks that are missing; no volume may be on them
+    #[arg(long, conflicts_with = "leaving")]
+    missing: bool,
 
     #[command(flatten)]
     options: ChangeOptions,
@@ -30,9 +39,14 @@ pub(crate) struct Args {
 
 /// Removes disks.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
-    change::run(&args.options, format, async |builder: &mut Builder| {
-        remove_disks(builder, args).await
-    })
+    change::run(
+        &args.options,
+        format,
+        async |builder: &mut Builder| match args.missing {
+            true => remove_missing(builder, args).await,
+            false => remove_disks(builder, args).await,
+        },
+    )
 }
 
 async fn remove_disks(builder: &mut Builder, args: &Args) -> Result<ChangeReport, Failure> {
@@ -65,4 +79,25 @@ async fn remove_disks(builder: &mut Builder, args: &Args) -> Result<ChangeReport
         })?;
     }
     Ok(report)
+}
+
+/// Takes out the disks that are not there.
+async fn remove_missing(builder: &mut Builder, args: &Args) -> Result<ChangeReport, Failure> {
+    let opened = OpenGroup::open_partial(builder, &args.group, &args.disks);
+    let (open, missing) = Box::pin(opened).await?;
+    let refused = |error| refused(error, &open.names());
+    let mut edit = PartialGroupEdit::open(open.group().clone(), missing).map_err(refused)?;
+    let members = edit.remove_missing().map_err(refused)?;
+    let devices = members
+        .iter()
+        .filter_map(|member| open.group().member(member));
+    let devices: Vec<String> = devices
+        .map(|member| format!("{} ({})", member.name, member.device))
+        .collect();
+    let summary = format!(
+        "{}: the missing disks {} removed",
+        args.group,
+        devices.join(", ")
+    );
+    Box::pin(open.commit(edit.into_edit(), summary, &args.options)).await
 }

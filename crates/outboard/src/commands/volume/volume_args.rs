@@ -27,6 +27,15 @@ impl VolumeArgs {
         Box::pin(OpenGroup::open_whole(builder, group, &self.disks)).await
     }
 
+    /// The same where disks may be missing; the names of these in the metadata.
+    pub(super) async fn open_partial(
+        &self,
+        builder: &mut Builder,
+    ) -> Result<(OpenGroup, Vec<String>), Failure> {
+        let group = &self.path.group;
+        Box::pin(OpenGroup::open_partial(builder, group, &self.disks)).await
+    }
+
     /// The volume's name in its group.
     pub(super) fn name(&self) -> &str {
         &self.path.volume

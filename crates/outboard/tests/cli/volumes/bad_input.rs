@@ -85,6 +85,58 @@ fn disks_that_are_missing_or_foreign_or_there_twice() {
 }
 
 #[test]
+fn without_a_disk_only_what_does_not_lie_on_it_is_removed() {
+    let folder = media("40M");
+    let path = folder.path();
+    let create = ["create", "vg0/both", "-l", "4", "-i", "2", "a.img", "b.img"];
+    volume(path, &create);
+    // `media` lies on a.img, `both` on both.
+    let b = std::fs::canonicalize(path.join("b.img")).expect("an image");
+    let b = b.to_str().expect("a path");
+    let missing = ["the missing disk pv1", b];
+    let both = ["remove", "vg0/both", "a.img", "--partial"];
+    assert_refused(path, &both, &missing);
+    let leaves = ["remove-disk", "vg0", "a.img", "--missing"];
+    assert_refused(path, &leaves, &[b, "the volumes both use it"]);
+    for command in [
+        &["extend", "vg0/media", "a.img", "-l", "+1"][..],
+        &["rename", "vg0/media", "films", "a.img"],
+        &["create", "vg0/x", "a.img", "-l", "1"],
+        &["remove", "vg0/media", "a.img"],
+        &["remove-disk", "vg0", "a.img", "--disk", "a.img"],
+        &[
+            "snapshot",
+            "create",
+            "vg0/media",
+            "s",
+            "a.img",
+            "--size",
+            "4M",
+        ],
+    ] {
+        assert_refused(path, command, &["pv1", "missing", b]);
+    }
+    let removed = volume(path, &["remove", "vg0/media", "a.img", "--partial"]);
+    assert!(removed.starts_with("vg0/media is removed"), "{removed}");
+    // The disk is there again: the newest metadata count.
+    volume(path, &["repair", "a.img", "b.img"]);
+    let status = volume(path, &["status", "a.img", "b.img"]);
+    assert!(
+        status.contains("both") && !status.contains("media"),
+        "{status}"
+    );
+    let none = ["remove-disk", "vg0", "a.img", "b.img", "--missing"];
+    assert_refused(path, &none, &["no disk of the group vg0 is missing"]);
+    volume(path, &["remove", "vg0/both", "a.img", "b.img"]);
+    let removed = volume(path, &leaves);
+    assert!(
+        removed.contains("the missing disks pv1") && removed.contains(b),
+        "{removed}"
+    );
+    assert!(volume(path, &["check", "a.img"]).starts_with("vg0: good"));
+}
+
+#[test]
 fn disks_that_are_in_use_or_not_empty() {
     let folder = media("40M");
     let path = folder.path();
