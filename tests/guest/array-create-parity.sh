@@ -127,6 +127,21 @@ rebuilds() {
     echo "$name: the kernel agrees"
 }
 
+# resyncs VERSION LEVEL MEMBERS [OPTION…]: we only make it, with partial parity logs, and the kernel syncs it. It is not compared with one
+# that mdadm begins: the kernel writes the superblocks of that at once, also where it is read-only.
+resyncs() {
+    name="$*, resynced by the kernel"
+    disks=$(devices $3)
+    host begin "$@"
+    assemble
+    same "$name, consistency policy" "$(md consistency_policy)" ppl
+    idle
+    same "$name, resync from" "$(md resync_start)" none
+    check
+    echo "$name: the kernel agrees"
+    stop
+}
+
 # degraded VERSION LEVEL MEMBERS ABSENT [OPTION…]: we make and write it without some members, the kernel adds disks.
 degraded() {
     name="$*"
@@ -162,6 +177,9 @@ begins 1.2 5 ABCD '' --chunk=16K
 begins 1.0 6 ABCD '' --chunk=16K
 begins 1.2 5 A-C B --chunk=16K
 rebuilds 1.2 6 A-CD B --chunk=16K
+for version in 1.0 1.2; do
+    resyncs $version 5 ABCD --chunk=16K --consistency-policy=ppl
+done
 
 degraded 1.2 5 A-CD B --chunk=16K
 degraded 1.2 5 A-CD B --chunk=16K --consistency-policy=ppl
