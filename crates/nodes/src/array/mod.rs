@@ -1,9 +1,9 @@
 //! `array`: Linux software RAID (md), byte for byte md's own.
 //!
 //! ```text
-//! candidates ──examine──► superblocks ──assemble──► holders ──► striped   linear, RAID 0
-//!                          images of LVM ──volume::raid──┘            mirror    RAID 1, 10, and 4, 5, 6 (mirror::rows)
-//!                                                                     parity    RAID 4, 5, 6 that are only read
+//! candidates ──examine──► superblocks ──assemble──► holders ──► striped     linear, RAID 0
+//!                          images of LVM ──volume::raid──┘            redundant   RAID 1, 10, and 4, 5, 6 (redundant::rows)
+//!                                                                     parity      RAID 4, 5, 6 that are only read
 //! ```
 //!
 //! The engines know one form of metadata, [`format::Superblock`], and change it by [`format::patch`]: md's superblocks and those
@@ -48,11 +48,11 @@ mod layout;
 mod logs;
 mod member;
 mod member_guard;
-mod mirror;
 mod node;
 mod open;
 mod options;
 mod parity;
+mod redundant;
 mod status;
 mod striped;
 mod sync;
@@ -69,7 +69,6 @@ pub use self::error::ArrayError;
 pub use self::examine::{Found, examine, newest};
 pub(crate) use self::member::Member;
 pub use self::member_guard::{Takeover, VALID_FOR};
-pub(crate) use self::mirror::range_locks;
 pub use self::node::{AddOptions, Array};
 pub use self::open::open;
 pub(crate) use self::open::open_assembly;
@@ -78,6 +77,7 @@ pub use self::options::{
 };
 #[cfg(test)]
 pub(crate) use self::parity::tests::writer as parity_writer;
+pub(crate) use self::redundant::range_locks;
 pub use self::status::{
     ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus, PLACES_MAX, Scrubbed,
     SyncKind, SyncStatus,

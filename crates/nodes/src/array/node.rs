@@ -29,7 +29,7 @@ pub(super) enum Kind {
     /// RAID 4, 5, 6 that are only read.
     Parity(Parity),
     /// RAID 1, 10, and 4, 5, 6 that are written.
-    Mirror(Kept),
+    Redundant(Kept),
 }
 
 /// How a member is added.
@@ -65,7 +65,7 @@ impl Array {
         match &self.kind {
             Kind::Striped(striped) => striped,
             Kind::Parity(parity) => parity,
-            Kind::Mirror(mirror) => &*mirror.mirror,
+            Kind::Redundant(array) => &*array.array,
         }
     }
 
@@ -75,7 +75,7 @@ impl Array {
         match &self.kind {
             Kind::Striped(striped) => striped.status(),
             Kind::Parity(parity) => parity.status(),
-            Kind::Mirror(mirror) => mirror.status(),
+            Kind::Redundant(array) => array.status(),
         }
     }
 
@@ -85,7 +85,7 @@ impl Array {
         match &self.kind {
             Kind::Striped(striped) => striped.events(),
             Kind::Parity(parity) => parity.events(),
-            Kind::Mirror(mirror) => mirror.mirror.events(),
+            Kind::Redundant(array) => array.array.events(),
         }
     }
 
@@ -98,9 +98,9 @@ impl Array {
     pub async fn add(&self, disk: Candidate, options: AddOptions) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be added")),
-            Kind::Mirror(mirror) => {
+            Kind::Redundant(array) => {
                 self.must_be_md()?;
-                mirror.add(disk, options).await
+                array.add(disk, options).await
             }
         }
     }
@@ -112,9 +112,9 @@ impl Array {
     pub async fn re_add(&self, disk: Candidate) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can come back")),
-            Kind::Mirror(mirror) => {
+            Kind::Redundant(array) => {
                 self.must_be_md()?;
-                mirror.re_add(disk).await
+                array.re_add(disk).await
             }
         }
     }
@@ -125,7 +125,7 @@ impl Array {
     /// There is none of that name, or it is the last one that holds its part.
     pub async fn fail(&self, member: &str) -> Result<(), ArrayError> {
         match &self.kind {
-            Kind::Mirror(mirror) => mirror.fail(member).await,
+            Kind::Redundant(array) => array.fail(member).await,
             Kind::Striped(_) | Kind::Parity(_) => {
                 Err(self.refused("no member can fail without the array"))
             }
@@ -139,9 +139,9 @@ impl Array {
     pub async fn remove(&self, member: &str) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be removed")),
-            Kind::Mirror(mirror) => {
+            Kind::Redundant(array) => {
                 self.must_be_md()?;
-                mirror.remove(member).await
+                array.remove(member).await
             }
         }
     }
@@ -153,9 +153,9 @@ impl Array {
     pub async fn grow(&self, parts: u32) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("it cannot have more of them")),
-            Kind::Mirror(mirror) => {
+            Kind::Redundant(array) => {
                 self.must_be_md()?;
-                mirror.grow(parts).await
+                array.grow(parts).await
             }
         }
     }
@@ -167,7 +167,7 @@ impl Array {
     pub fn scrub(&self, kind: SyncKind) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("there is nothing to compare")),
-            Kind::Mirror(mirror) => mirror.scrub(kind),
+            Kind::Redundant(array) => array.scrub(kind),
         }
     }
 
@@ -175,7 +175,7 @@ impl Array {
     pub fn stop_scrub(&self) {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => {}
-            Kind::Mirror(mirror) => mirror.stop_scrub(),
+            Kind::Redundant(array) => array.stop_scrub(),
         }
     }
 
@@ -186,7 +186,7 @@ impl Array {
     pub async fn synced(&self) -> Result<(), ArrayError> {
         match &self.kind {
             Kind::Striped(_) | Kind::Parity(_) => Ok(()),
-            Kind::Mirror(mirror) => mirror.synced().await,
+            Kind::Redundant(array) => array.synced().await,
         }
     }
 
@@ -200,15 +200,15 @@ impl Array {
             Kind::Striped(striped) => striped.stop().await,
             // It is only read.
             Kind::Parity(_) => Ok(()),
-            Kind::Mirror(mirror) => mirror.end().await,
+            Kind::Redundant(array) => array.end().await,
         }
     }
 
     /// Does what is to be done in the background, for callers of other modules that opened it without.
     #[cfg(test)]
     pub(crate) async fn work(&self) {
-        if let Kind::Mirror(mirror) = &self.kind {
-            mirror.work().await.expect("what is to be done can be done");
+        if let Kind::Redundant(array) = &self.kind {
+            array.work().await.expect("what is to be done can be done");
         }
     }
 
@@ -216,7 +216,7 @@ impl Array {
     #[cfg(test)]
     pub(super) fn by_hand(&self) -> &SyncManager {
         match &self.kind {
-            Kind::Mirror(mirror) => mirror,
+            Kind::Redundant(array) => array,
             other => panic!("{other:?} has nothing to do"),
         }
     }
@@ -233,7 +233,7 @@ impl Array {
 
     fn refused(&self, what: &str) -> ArrayError {
         match &self.kind {
-            Kind::Striped(_) | Kind::Mirror(_) => no_copies(self.status().level, what),
+            Kind::Striped(_) | Kind::Redundant(_) => no_copies(self.status().level, what),
             Kind::Parity(_) => {
                 let level = self.status().level;
                 ArrayError::refused(

@@ -19,9 +19,9 @@ use super::examine::{Found, examine, newest};
 use super::format::bitmap::{Bitmap, Bits};
 use super::format::{Level, PLACE_LEN, Superblock};
 use super::member::Member;
-use super::mirror::Mirror;
 use super::node::Kind;
 use super::parity::Parity;
+use super::redundant::RedundantArray;
 use super::striped::Striped;
 use super::sync::{Expected, Kept};
 use super::{Array, ArrayError, ArrayOptions, Candidate, logs};
@@ -63,17 +63,17 @@ pub(crate) async fn open_assembly(
         }
         Level::Raid1 | Level::Raid10 | Level::Raid4 | Level::Raid5 | Level::Raid6 => {
             let expected = Expected::of(&assembly, options);
-            let mirror = Mirror::open(assembly, options).await?;
-            let logs = mirror.read_logs().await?;
-            let taken_over = mirror.take_over().await;
+            let array = RedundantArray::open(assembly, options).await?;
+            let logs = array.read_logs().await?;
+            let taken_over = array.take_over().await;
             taken_over.map_err(|error| {
                 let what = format!("that a member is missing cannot be recorded: {error}");
                 ArrayError::refused(what, None)
             })?;
             if let Some(logs) = logs {
-                mirror.replay(logs).await?;
+                array.replay(logs).await?;
             }
-            Kind::Mirror(Kept::new(mirror, expected, options))
+            Kind::Redundant(Kept::new(array, expected, options))
         }
         level @ Level::Other(_) => {
             let what = format!("arrays of {level} are not known here");

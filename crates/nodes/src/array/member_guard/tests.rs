@@ -14,7 +14,7 @@ use testkit::{CrashDisk, single};
 use super::VALID_FOR;
 use super::superblock_check::{SuperblockCheck, check};
 use crate::array::format::{Changes, Version, patch};
-use crate::array::mirror::tests::kit::{DATA, DISK, Recipe, SUPERBLOCK, superblock};
+use crate::array::redundant::tests::kit::{DATA, DISK, Recipe, SUPERBLOCK, superblock};
 use crate::array::tests::two_hosts::backup::{Backup, Host, Pause, RemoteHalf};
 use crate::array::tests::two_hosts::halves::ReopenHalf;
 use crate::array::{

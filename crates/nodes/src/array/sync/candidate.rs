@@ -10,7 +10,7 @@ use super::super::examine::{examine, newest};
 use super::super::format::bitmap::{Bitmap, Bits};
 use super::super::format::{PLACE_LEN, Role, Superblock};
 use super::super::logs;
-use super::super::mirror::{SlotId, SlotState, in_blocks, not_understood};
+use super::super::redundant::{SlotId, SlotState, in_blocks, not_understood};
 use super::super::{ArrayError, Candidate};
 use super::manager::SyncManager;
 use crate::read_within;
@@ -42,14 +42,14 @@ impl SyncManager {
             let what = format!("{name} is read-only");
             return Err(ArrayError::refused(what, "open it for writing"));
         }
-        let states = self.mirror.slot_states();
+        let states = self.array.slot_states();
         if states.len() >= MEMBERS_MAX {
             let what = format!("the array has had {MEMBERS_MAX} members since it was opened");
             return Err(ArrayError::refused(what, "open it again"));
         }
         let uses = |(slot, other, state): &(SlotId, String, SlotState)| {
             let is_used = !matches!(state, SlotState::Failed(_) | SlotState::Stale);
-            is_used && (other == name || Arc::ptr_eq(&self.mirror.disk_of(*slot), node))
+            is_used && (other == name || Arc::ptr_eq(&self.array.disk_of(*slot), node))
         };
         if states.iter().any(uses) {
             let what = format!("{name} is a member already");
@@ -60,9 +60,9 @@ impl SyncManager {
         if let Some(way) = before {
             way.reopen.sever().await;
         }
-        let settled = clock::timeout(self.mirror.member_timeout(), node.settle()).await;
+        let settled = clock::timeout(self.array.member_timeout(), node.settle()).await;
         match settled {
-            Ok(Ok(())) => Ok(in_blocks(name, node, self.mirror.geometry().block_size)),
+            Ok(Ok(())) => Ok(in_blocks(name, node, self.array.geometry().block_size)),
             Ok(Err(error)) => Err(read_error(name, error)),
             Err(elapsed) => Err(silent(name, elapsed)),
         }
@@ -71,13 +71,13 @@ impl SyncManager {
     /// What a disk says of itself, if it is a member of this array.
     pub(super) async fn known(&self, name: &str, node: &Node) -> Result<Option<Found>, ArrayError> {
         let failed = |error| read_error(name, error);
-        let looked = clock::timeout(self.mirror.member_timeout(), examine(node)).await;
+        let looked = clock::timeout(self.array.member_timeout(), examine(node)).await;
         let looked = looked.map_err(|elapsed| silent(name, elapsed))?;
         let all = looked.map_err(failed)?;
         let Some((place, superblock)) = newest(&all) else {
             return Ok(None);
         };
-        if superblock.array != self.mirror.facts().uuid {
+        if superblock.array != self.array.facts().uuid {
             return Ok(None);
         }
         if let Some(why) = not_understood(superblock) {
@@ -86,7 +86,7 @@ impl SyncManager {
                 "let the one who did that end it, or wipe it (mdadm --zero-superblock)",
             ));
         }
-        let twin = self.mirror.written().into_iter().find(|member| {
+        let twin = self.array.written().into_iter().find(|member| {
             superblock.device.is_some() && member.superblock.device == superblock.device
         });
         if let Some(twin) = twin {
@@ -134,7 +134,7 @@ impl SyncManager {
         &self,
         found: &Found,
     ) -> Result<Option<(u16, Bits)>, ArrayError> {
-        let facts = self.mirror.facts();
+        let facts = self.array.facts();
         let of = &found.superblock;
         let same_form = (of.level, of.layout, of.chunk, of.member_size, of.members)
             == (
@@ -147,10 +147,10 @@ impl SyncManager {
         let (Role::Active(part), Some(own), true) = (of.role, &found.bitmap, same_form) else {
             return Ok(None);
         };
-        let vacant = self.mirror.vacancies().0.contains(&part);
-        let holders = self.mirror.written();
+        let vacant = self.array.vacancies().0.contains(&part);
+        let holders = self.array.written();
         let fresh = holders.iter().find(|member| member.in_sync);
-        let (Some(fresh), Some(header), true) = (fresh, self.mirror.bitmap(), vacant) else {
+        let (Some(fresh), Some(header), true) = (fresh, self.array.bitmap(), vacant) else {
             return Ok(None);
         };
         let failed = |error| read_error(&found.name, error);
@@ -172,7 +172,7 @@ impl SyncManager {
     /// Why a member cannot come back by the bitmap, as far as that is simple to say.
     pub(super) fn why_not(&self, found: &Found) -> String {
         let name = &found.name;
-        let why = if !self.mirror.has_bitmap() {
+        let why = if !self.array.has_bitmap() {
             "the array has no bitmap that would list what it lacks"
         } else if !matches!(found.superblock.role, Role::Active(_)) {
             "it holds no part of the array"

@@ -35,7 +35,7 @@ fn has_diverged(member: &Superblock, holders: &[&Superblock]) -> bool {
 impl SyncManager {
     /// Refuses a member that diverged, and reports what would be lost.
     pub(super) async fn refuse_diverged(&self, found: &Found) -> Result<(), ArrayError> {
-        let written = self.mirror.written();
+        let written = self.array.written();
         let holders: Vec<&Superblock> = written.iter().map(|member| &member.superblock).collect();
         if !has_diverged(&found.superblock, &holders) {
             return Ok(());
@@ -46,7 +46,7 @@ impl SyncManager {
             .iter()
             .max_by_key(|member| member.superblock.events)
             .expect("a member that diverged did so from others");
-        let dirty = self.mirror.status().bitmap;
+        let dirty = self.array.status().bitmap;
         let dirty = dirty.map(|bitmap| (bitmap.dirty, bitmap.chunks));
         let ours = describe(&newest.superblock, dirty);
         let names: Vec<&str> = written.iter().map(|member| member.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The driver: does the background work of a mirror by the clock.
+//! The driver: does the background work of a redundant array by the clock.
 //!
 //! ```text
 //! every 200 ms after a write           clean, if there was none since the last look
@@ -90,24 +90,24 @@ async fn by_the_clock(manager: Weak<SyncManager>, wanted: Arc<Notify>) {
 impl SyncManager {
     /// One look: what is due now is done. How long until the next one.
     async fn look(&self, looks: &mut Looks) -> Duration {
-        let name = self.mirror.name();
-        let (now, changes) = (self.now(), self.mirror.changes());
+        let name = self.array.name();
+        let (now, changes) = (self.now(), self.array.changes());
         if changes != looks.changes {
             looks.changes = changes;
             looks.since = now;
             looks.bits = true;
         }
         let quiet = now.saturating_sub(looks.since) >= IDLE;
-        let mut clean = self.mirror.is_clean();
+        let mut clean = self.array.is_clean();
         if quiet && !clean {
-            clean = self.mirror.mark_clean().await.unwrap_or_else(|error| {
+            clean = self.array.mark_clean().await.unwrap_or_else(|error| {
                 tracing::error!("{name}: {error}");
                 false
             });
         }
         if looks.bits && now >= looks.sweep {
-            looks.sweep = now + self.mirror.daemon_sleep() / 2;
-            looks.bits = self.mirror.sweep().await.unwrap_or_else(|error| {
+            looks.sweep = now + self.array.daemon_sleep() / 2;
+            looks.bits = self.array.sweep().await.unwrap_or_else(|error| {
                 tracing::error!("{name}: {error}");
                 true
             });

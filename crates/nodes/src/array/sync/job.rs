@@ -3,7 +3,7 @@
 use block::Range;
 
 use super::super::SyncKind;
-use super::super::mirror::Mirror;
+use super::super::redundant::RedundantArray;
 
 /// A piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,24 +37,24 @@ impl Job {
     }
 
     /// What it goes over, and from where on: bytes that windows count, or bytes of the member.
-    pub(super) fn span(self, mirror: &Mirror) -> (u64, u64) {
-        let size = mirror.layout().sync_size();
+    pub(super) fn span(self, array: &RedundantArray) -> (u64, u64) {
+        let size = array.layout().sync_size();
         match self {
-            Self::Resync => (mirror.needed(0).map_or(size, |range| range.offset), size),
-            Self::Recovery { from, .. } => (from, mirror.member_size()),
+            Self::Resync => (array.needed(0).map_or(size, |range| range.offset), size),
+            Self::Recovery { from, .. } => (from, array.member_size()),
             Self::Scrub { .. } => (0, size),
         }
     }
 
     /// The first bytes at or behind `at` that are to be worked on; `None`: there are none. Where a search takes
     /// long it ends early with bytes that need not be.
-    pub(super) fn wanted(self, mirror: &Mirror, at: u64) -> Option<Range> {
-        let (_, end) = self.span(mirror);
+    pub(super) fn wanted(self, array: &RedundantArray, at: u64) -> Option<Range> {
+        let (_, end) = self.span(array);
         match self {
-            Self::Resync => mirror.needed(at),
+            Self::Resync => array.needed(at),
             Self::Recovery {
                 part, by_bitmap, ..
-            } => held_and(mirror, part, at, end, by_bitmap),
+            } => held_and(array, part, at, end, by_bitmap),
             Self::Scrub { .. } => Some(Range::new(at, end.checked_sub(at)?)),
         }
     }
@@ -65,20 +65,26 @@ const SEARCH_MAX: usize = 4096;
 
 /// The first bytes of a part at or behind `at` that hold anything of the array, and of which the bitmap says that
 /// they were changed if that counts.
-fn held_and(mirror: &Mirror, part: u16, at: u64, end: u64, by_bitmap: bool) -> Option<Range> {
+fn held_and(
+    array: &RedundantArray,
+    part: u16,
+    at: u64,
+    end: u64,
+    by_bitmap: bool,
+) -> Option<Range> {
     let mut at = at;
     let mut seen = 0;
     while at < end {
-        let Some(held) = mirror.array_range(part.into(), at) else {
+        let Some(held) = array.array_range(part.into(), at) else {
             // Nothing of the array is in the rest of the chunk.
-            at = mirror.behind_chunk(at);
+            at = array.behind_chunk(at);
             continue;
         };
         seen += 1;
         if !by_bitmap || seen > SEARCH_MAX {
             return Some(Range::new(at, held.len));
         }
-        match mirror.changed(held.offset) {
+        match array.changed(held.offset) {
             Some(changed) if changed.offset < held.end() => {
                 let skipped = changed.offset - held.offset;
                 let len = changed.end().min(held.end()) - changed.offset;

@@ -1,4 +1,4 @@
-//! [`SyncManager`]: resyncs the copies of a mirror, one job after the other.
+//! [`SyncManager`]: resyncs the copies of a redundant array, one job after the other.
 //!
 //! ```text
 //! copies may differ (crash)            ─► resync
@@ -28,8 +28,8 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
-use super::super::mirror::{Mirror, SlotId};
 use super::super::parity::unreadable::Ranges;
+use super::super::redundant::{RedundantArray, SlotId};
 use super::super::{
     ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, Candidate, SyncKind, SyncRates,
 };
@@ -67,10 +67,10 @@ pub(super) enum RebuildMode {
     Bitmap,
 }
 
-/// Keeps the copies of a mirror in sync.
+/// Keeps the copies of a redundant array in sync.
 #[derive(Debug)]
 pub(in crate::array) struct SyncManager {
-    pub(in crate::array) mirror: Arc<Mirror>,
+    pub(in crate::array) array: Arc<RedundantArray>,
     rates: SyncRates,
     since: Instant,
     state: Mutex<SyncState>,
@@ -93,10 +93,10 @@ type Ended = (Range, Duration, Result<Done, Stop>);
 type Open<'a> = FuturesUnordered<BoxFuture<'a, Ended>>;
 
 impl SyncManager {
-    pub(in crate::array) fn new(mirror: Arc<Mirror>, options: &ArrayOptions) -> Self {
+    pub(in crate::array) fn new(array: Arc<RedundantArray>, options: &ArrayOptions) -> Self {
         Self {
-            wanted: mirror.work(),
-            mirror,
+            wanted: array.work(),
+            array,
             rates: options.rates,
             since: clock::now(),
             state: Mutex::default(),
@@ -173,8 +173,8 @@ impl SyncManager {
             let Some((slot, part)) = self.free_spare() else {
                 return job;
             };
-            if let Err(error) = self.mirror.give_part(slot, part, false).await {
-                let name = self.mirror.name();
+            if let Err(error) = self.array.give_part(slot, part, false).await {
+                let name = self.array.name();
                 tracing::error!("{name}: a spare cannot take part {part}: {error}");
                 let job = Job::Recovery {
                     part,
@@ -188,14 +188,14 @@ impl SyncManager {
 
     fn choose(&self) -> Option<Job> {
         let state = self.state();
-        let is_over = state.stopped || self.mirror.takeover().is_some();
-        if is_over || self.mirror.geometry().read_only {
+        let is_over = state.stopped || self.array.takeover().is_some();
+        if is_over || self.array.geometry().read_only {
             return None;
         }
-        if self.mirror.needed(0).is_some() && !state.has_failed(Job::Resync) {
+        if self.array.needed(0).is_some() && !state.has_failed(Job::Resync) {
             return Some(Job::Resync);
         }
-        let rebuilding = self.mirror.rebuilding().into_iter();
+        let rebuilding = self.array.rebuilding().into_iter();
         let mut recoveries = rebuilding.map(|(part, from, by_bitmap)| Job::Recovery {
             part,
             from,
@@ -210,10 +210,10 @@ impl SyncManager {
 
     /// A spare, and a part that has no holder.
     fn free_spare(&self) -> Option<(SlotId, u16)> {
-        let (vacant, spares) = self.mirror.vacancies();
+        let (vacant, spares) = self.array.vacancies();
         let state = self.state();
-        let is_over = state.stopped || self.mirror.takeover().is_some();
-        if is_over || self.mirror.geometry().read_only {
+        let is_over = state.stopped || self.array.takeover().is_some();
+        if is_over || self.array.geometry().read_only {
             return None;
         }
         let recovery = |part| Job::Recovery {
@@ -228,15 +228,15 @@ impl SyncManager {
 
     async fn carry_out(&self, job: Job) {
         let kind = job.kind();
-        let name = self.mirror.name();
-        self.mirror.send_event(ArrayEvent::RebuildStarted(kind));
+        let name = self.array.name();
+        self.array.send_event(ArrayEvent::RebuildStarted(kind));
         tracing::debug!("{name}: {kind} begins");
         let ended = self.run(job).await;
         let mismatches = self.state().end(job, matches!(ended, Ok(End::Well)));
         match ended {
             Ok(end) => {
                 tracing::debug!("{name}: {kind} has ended: {end:?}");
-                self.mirror
+                self.array
                     .send_event(ArrayEvent::RebuildFinished { kind, mismatches });
             }
             Err(Stop::Failed(error) | Stop::Lost(error)) => {
@@ -256,7 +256,7 @@ impl SyncManager {
     /// Carries out a job, windows of it side by side.
     async fn run(&self, job: Job) -> Result<End, Stop> {
         let mut sync_job = self.sync_job(job);
-        if job == Job::Resync && self.mirror.view().holders().nth(1).is_none() {
+        if job == Job::Resync && self.array.view().holders().nth(1).is_none() {
             // One copy is like itself.
             return self.conclude(&sync_job).await;
         }
@@ -267,7 +267,7 @@ impl SyncManager {
                     self.ended(&mut sync_job, ended)?;
                 }
                 if self.has_come_on(&mut sync_job) {
-                    self.mirror.checkpoint().await.map_err(Stop::Failed)?;
+                    self.array.checkpoint().await.map_err(Stop::Failed)?;
                 }
                 return Ok(End::Early);
             }
@@ -295,7 +295,7 @@ impl SyncManager {
     /// meanwhile, or the flush behind them waits for ever. Where users fill the members that takes seconds: others
     /// begin meanwhile, too, behind what is written down.
     async fn note<'a>(&'a self, sync_job: &mut SyncJob, open: &mut Open<'a>) -> Result<(), Stop> {
-        let mut told = std::pin::pin!(self.mirror.checkpoint());
+        let mut told = std::pin::pin!(self.array.checkpoint());
         loop {
             let wait = self.pause(sync_job);
             let may = wait.is_zero() && open.len() < sync_job.rate.windows();
@@ -318,8 +318,8 @@ impl SyncManager {
     /// Looks for users; how long to wait before another window may begin.
     fn pause(&self, sync_job: &mut SyncJob) -> Duration {
         let now = self.now();
-        sync_job.rate.users_have(self.mirror.under_way());
-        sync_job.rate.look(now, self.mirror.requests());
+        sync_job.rate.users_have(self.array.under_way());
+        sync_job.rate.look(now, self.array.requests());
         sync_job.rate.wait(now)
     }
 
@@ -339,17 +339,17 @@ impl SyncManager {
     }
 
     fn sync_job(&self, job: Job) -> SyncJob {
-        let (from, end) = job.span(&self.mirror);
+        let (from, end) = job.span(&self.array);
         let now = self.now();
         self.state().begin(job, now, from, end);
         SyncJob {
             job,
             walk: Walk::new(from, end),
-            rate: Rate::new(self.rates, now, self.mirror.requests()),
+            rate: Rate::new(self.rates, now, self.array.requests()),
             end,
             told: from,
             noted: (from, now),
-            needs: self.mirror.needs(),
+            needs: self.array.needs(),
             lost: Ranges::default(),
         }
     }
@@ -358,7 +358,7 @@ impl SyncManager {
         let len = sync_job.rate.window().min(sync_job.end / CHECKPOINTS);
         let len = (len / WINDOW_MIN * WINDOW_MIN).max(WINDOW_MIN);
         let job = sync_job.job;
-        sync_job.walk.next(len, |at| job.wanted(&self.mirror, at))
+        sync_job.walk.next(len, |at| job.wanted(&self.array, at))
     }
 
     /// Whether a job need not, or cannot, go on.
@@ -370,22 +370,22 @@ impl SyncManager {
         match job {
             Job::Resync => false,
             Job::Recovery { part, .. } => {
-                let rebuilding = self.mirror.rebuilding();
+                let rebuilding = self.array.rebuilding();
                 !rebuilding.iter().any(|(other, ..)| *other == part)
             }
             Job::Scrub { .. } => {
                 state.requested.is_none()
-                    || self.mirror.needed(0).is_some()
-                    || !self.mirror.rebuilding().is_empty()
+                    || self.array.needed(0).is_some()
+                    || !self.array.rebuilding().is_empty()
             }
         }
     }
 
     async fn one(&self, job: Job, window: Range) -> Result<Done, Stop> {
         match job {
-            Job::Resync => window::resync(&self.mirror, window).await,
-            Job::Recovery { part, .. } => window::recover(&self.mirror, part, window).await,
-            Job::Scrub { repair } => window::compare(&self.mirror, window, repair).await,
+            Job::Resync => window::resync(&self.array, window).await,
+            Job::Recovery { part, .. } => window::recover(&self.array, part, window).await,
+            Job::Scrub { repair } => window::compare(&self.array, window, repair).await,
         }
     }
 
@@ -403,15 +403,15 @@ impl SyncManager {
         Ok(())
     }
 
-    /// Reports to the mirror how far the job is. Whether that is further than its members know.
+    /// Reports to the array how far the job is. Whether that is further than its members know.
     fn has_come_on(&self, sync_job: &mut SyncJob) -> bool {
         let reached = sync_job.walk.reached();
         match sync_job.job {
-            Job::Resync if self.mirror.needs() == sync_job.needs => {
-                let from = self.mirror.chunk_of(sync_job.told);
-                sync_job.mark_synced(&self.mirror, Range::new(from, reached - from));
+            Job::Resync if self.array.needs() == sync_job.needs => {
+                let from = self.array.chunk_of(sync_job.told);
+                sync_job.mark_synced(&self.array, Range::new(from, reached - from));
             }
-            Job::Recovery { part, .. } => self.mirror.rebuilt(part, reached),
+            Job::Recovery { part, .. } => self.array.rebuilt(part, reached),
             _ => {}
         }
         sync_job.told = reached;
@@ -435,9 +435,9 @@ impl SyncManager {
     /// All windows of a job have ended.
     async fn conclude(&self, sync_job: &SyncJob) -> Result<End, Stop> {
         match sync_job.job {
-            Job::Resync if self.mirror.needs() == sync_job.needs => {
-                sync_job.mark_synced(&self.mirror, Range::new(0, sync_job.end));
-                self.mirror.checkpoint().await.map_err(Stop::Failed)?;
+            Job::Resync if self.array.needs() == sync_job.needs => {
+                sync_job.mark_synced(&self.array, Range::new(0, sync_job.end));
+                self.array.checkpoint().await.map_err(Stop::Failed)?;
                 if let Some(lost) = sync_job.partial() {
                     return Err(lost);
                 }
@@ -445,7 +445,7 @@ impl SyncManager {
             // Copies began to differ meanwhile: it is done again.
             Job::Resync => return Ok(End::Early),
             Job::Recovery { part, .. } => {
-                self.mirror.in_sync(part).await.map_err(Stop::Failed)?;
+                self.array.in_sync(part).await.map_err(Stop::Failed)?;
             }
             Job::Scrub { .. } => {}
         }
@@ -460,14 +460,14 @@ impl SyncManager {
         self.leave();
         drop(self.worker.lock().await);
         self.ended.notify_waiters();
-        let stopped = self.mirror.stop().await;
+        let stopped = self.array.stop().await;
         stopped.map_err(|error| super::members::not_updated(&error))
     }
 
     /// How the array is, and what is being done.
     pub(in crate::array) fn status(&self) -> ArrayStatus {
         let (sync, scrubbed) = self.state().status(self.now());
-        let status = self.mirror.status();
+        let status = self.array.status();
         let resyncs = sync
             .as_ref()
             .is_some_and(|sync| sync.kind == SyncKind::Resync);
@@ -481,7 +481,7 @@ impl SyncManager {
 
     /// Whether it is to end.
     pub(super) fn is_left(&self) -> bool {
-        self.state().stopped || self.mirror.takeover().is_some()
+        self.state().stopped || self.array.takeover().is_some()
     }
 
     /// The same, at once: the worker sees it.

@@ -55,7 +55,7 @@ impl SyncManager {
             let Some(found) = self.known(name, &node).await? else {
                 return Err(self.stranger(name, &node).await);
             };
-            let returned = self.mirror.check_returned(&found.superblock, &found.bytes);
+            let returned = self.array.check_returned(&found.superblock, &found.bytes);
             returned.map_err(|why| {
                 let what = format!("{name} cannot come back as it is: {why}");
                 ArrayError::refused(what, "add it: all of it is copied")
@@ -76,14 +76,14 @@ impl SyncManager {
         name: &str,
         taking: impl Future<Output = Result<(), ArrayError>>,
     ) -> Result<(), ArrayError> {
-        let limit = self.mirror.member_timeout().saturating_mul(TAKING_IN);
+        let limit = self.array.member_timeout().saturating_mul(TAKING_IN);
         let taken = clock::timeout(limit, taking).await;
         taken.unwrap_or_else(|elapsed| Err(silent(name, elapsed)))
     }
 
     /// Declares a member failed; it does not come back by itself.
     pub(in crate::array) async fn fail(&self, name: &str) -> Result<(), ArrayError> {
-        self.mirror.fail_member(name).await?;
+        self.array.fail_member(name).await?;
         self.absences().refuse(name);
         self.changed();
         Ok(())
@@ -92,7 +92,7 @@ impl SyncManager {
     /// Forgets a spare or a failed member.
     pub(in crate::array) async fn remove(&self, name: &str) -> Result<(), ArrayError> {
         let _one = self.life.lock().await;
-        self.mirror.remove_member(name).await?;
+        self.array.remove_member(name).await?;
         let way = self.absences().forget(name);
         if let Some(way) = way {
             way.reopen.sever().await;
@@ -104,7 +104,7 @@ impl SyncManager {
     pub(in crate::array) async fn grow(&self, parts: u32) -> Result<(), ArrayError> {
         let _one = self.life.lock().await;
         self.must_write()?;
-        let facts = self.mirror.facts();
+        let facts = self.array.facts();
         if facts.level != Level::Raid1 {
             return Err(ArrayError::refused(
                 format!("{} does not change its number of parts here", facts.level),
@@ -121,15 +121,14 @@ impl SyncManager {
             return Err(ArrayError::refused(what, None));
         }
         let beyond = (parts..facts.parts).filter_map(|part| u16::try_from(part).ok());
-        let mut held =
-            beyond.filter_map(|part| Some(self.mirror.holder(part)?.target.name.clone()));
+        let mut held = beyond.filter_map(|part| Some(self.array.holder(part)?.target.name.clone()));
         if let Some(holder) = held.next() {
             return Err(ArrayError::refused(
                 format!("{holder} holds a part that would be left over"),
                 "declare it failed first (fail)",
             ));
         }
-        let told = self.mirror.set_parts(parts).await;
+        let told = self.array.set_parts(parts).await;
         told.map_err(|error| not_updated(&error))?;
         self.changed();
         Ok(())
@@ -142,7 +141,7 @@ impl SyncManager {
             return Err(ArrayError::refused(what, None));
         }
         self.must_write()?;
-        if self.mirror.status().resync_pending {
+        if self.array.status().resync_pending {
             return Err(ArrayError::refused(
                 "the array is not resynced yet: a resync is pending or under way, and its copies may differ until it ends",
                 "wait for it (outboard array wait), then scrub",
@@ -154,7 +153,7 @@ impl SyncManager {
                 "wait until that has ended (outboard array wait)",
             ));
         }
-        if self.mirror.view().holders().nth(1).is_none() {
+        if self.array.view().holders().nth(1).is_none() {
             return Err(ArrayError::refused(
                 "the array has one copy, and nothing to compare it with",
                 "add a member first",
@@ -186,13 +185,13 @@ impl SyncManager {
     }
 
     pub(super) fn must_write(&self) -> Result<(), ArrayError> {
-        if self.mirror.geometry().read_only {
+        if self.array.geometry().read_only {
             return Err(ArrayError::refused(
                 "the array is open read-only",
                 "open it for writing",
             ));
         }
-        if let Some(takeover) = self.mirror.takeover() {
+        if let Some(takeover) = self.array.takeover() {
             return Err(ArrayError::refused(takeover.to_string(), None));
         }
         if self.state().stopped {
@@ -209,10 +208,10 @@ impl SyncManager {
         own: &Bits,
     ) -> Result<(), ArrayError> {
         let name = disk.name.clone();
-        self.mirror
+        self.array
             .refuse_misplaced(&name, &found.disk, &found.superblock, found.at)?;
         let bad = logs::bad(&name, &found.disk, &found.superblock).await?;
-        self.mirror.forget(&name, found.superblock.number);
+        self.array.forget(&name, found.superblock.number);
         let member = Member {
             name: name.clone(),
             disk: found.disk,
@@ -224,13 +223,13 @@ impl SyncManager {
             bitmap: found.bitmap,
             bad,
         };
-        let slot = self.mirror.adopt(member, false);
+        let slot = self.array.adopt(member, false);
         self.remember(&name, disk.remote, disk.reopen.as_ref());
         // Durable with the part: it is never rebuilt by fewer bits than these.
-        self.mirror.note_bits(own);
-        let given = self.mirror.give_part(slot, part, true).await;
+        self.array.note_bits(own);
+        let given = self.array.give_part(slot, part, true).await;
         given.map_err(|error| not_updated(&error))?;
-        self.mirror
+        self.array
             .send_event(ArrayEvent::MemberBack { member: name });
         self.changed();
         Ok(())

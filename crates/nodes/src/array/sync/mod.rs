@@ -1,9 +1,9 @@
-//! `sync`: what keeps the copies of a mirror identical, and parity fitting its data: resync after a crash, recovery of members, scrub, members that
+//! `sync`: what keeps the copies of a redundant array identical, and parity fitting its data: resync after a crash, recovery of members, scrub, members that
 //! come and come back, and the driver that does all of it in the background.
 //!
 //! ```text
 //! driver ─► manager ─► job: what is to be done ─► plan: which window next ─► window: copies, compares
-//!   │         └─ rate: how fast                                               └─► mirror
+//!   │         └─ rate: how fast                                               └─► redundant
 //!   └─► absent: members that are away ─► members: come back, by the bitmap or in full
 //! ```
 //!
@@ -39,16 +39,20 @@ use std::sync::Arc;
 pub(super) use self::manager::SyncManager;
 pub(super) use self::probe::Expected;
 use super::ArrayOptions;
-use super::mirror::Mirror;
+use super::redundant::RedundantArray;
 
-/// A mirror that is kept in sync, until this is dropped.
+/// A redundant array that is kept in sync, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Kept(Arc<SyncManager>);
 
 impl Kept {
-    /// Keeps `mirror` in sync: by the clock, if the options say so.
-    pub(super) fn new(mirror: Arc<Mirror>, expected: Expected, options: &ArrayOptions) -> Self {
-        let manager = Arc::new(SyncManager::new(mirror, options));
+    /// Keeps `redundant` in sync: by the clock, if the options say so.
+    pub(super) fn new(
+        array: Arc<RedundantArray>,
+        expected: Expected,
+        options: &ArrayOptions,
+    ) -> Self {
+        let manager = Arc::new(SyncManager::new(array, options));
         manager.expect(expected);
         if options.background && !options.read_only {
             driver::start(&manager);

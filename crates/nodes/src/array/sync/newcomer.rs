@@ -27,14 +27,14 @@ impl SyncManager {
     ) -> Result<(), ArrayError> {
         let name = &disk.name;
         let model = self
-            .mirror
+            .array
             .written()
             .into_iter()
             .find(|member| member.in_sync);
         let Some(model) = model else {
             return Err(ArrayError::refused("the array has no member in sync", None));
         };
-        let number = self.mirror.free_number();
+        let number = self.array.free_number();
         let joining = Joining {
             name,
             size: node.geometry().size,
@@ -45,12 +45,12 @@ impl SyncManager {
             fail_fast: options.fail_fast,
         };
         let shape = self
-            .mirror
+            .array
             .bitmap()
             .and_then(|header| header.shape(&model.superblock).ok());
         let (superblock, at) = join(&model.superblock, model.at, shape.as_ref(), &joining)?;
-        self.mirror.refuse_misplaced(name, &node, &superblock, at)?;
-        self.mirror.forget(name, number);
+        self.array.refuse_misplaced(name, &node, &superblock, at)?;
+        self.array.forget(name, number);
         let prepared = prepare(&node, &superblock).await;
         prepared.map_err(|source| ArrayError::Write {
             member: name.clone(),
@@ -69,9 +69,9 @@ impl SyncManager {
             bitmap: None,
             bad: Vec::new(),
         };
-        self.mirror.adopt(member, true);
+        self.array.adopt(member, true);
         self.remember(name, disk.remote, disk.reopen.as_ref());
-        let told = self.mirror.commit_pending().await;
+        let told = self.array.commit_pending().await;
         told.map_err(|error| not_updated(&error))?;
         self.changed();
         Ok(())

@@ -7,7 +7,7 @@ use engine::clock;
 use super::super::assembly::{Assembly, OtherKind};
 use super::super::format::Role;
 use super::super::member::Member;
-use super::super::mirror::SlotState;
+use super::super::redundant::SlotState;
 use super::super::{AddOptions, ArrayError, ArrayOptions, Candidate, Reopen, ReopenError};
 use super::absent::Way;
 use super::manager::{RebuildMode, SyncManager};
@@ -97,7 +97,7 @@ impl SyncManager {
                 RebuildMode::Bitmap => self.re_add(candidate).await,
             };
             if let Err(error) = came {
-                tracing::warn!("{}: {name}: {error}", self.mirror.name());
+                tracing::warn!("{}: {name}: {error}", self.array.name());
             }
         }
     }
@@ -125,11 +125,11 @@ impl SyncManager {
     }
 
     async fn look_for(&self, name: &str, way: &Way) -> bool {
-        let opened = clock::timeout(self.mirror.member_timeout(), way.reopen.reopen()).await;
+        let opened = clock::timeout(self.array.member_timeout(), way.reopen.reopen()).await;
         let disk = match opened {
             Ok(Ok(disk)) => disk,
             Ok(Err(ReopenError::Fenced(why))) => {
-                self.mirror.fenced_by(name, why);
+                self.array.fenced_by(name, why);
                 return false;
             }
             Ok(Err(ReopenError::Unreachable(_))) | Err(_) => return false,
@@ -146,12 +146,12 @@ impl SyncManager {
                 true
             }
             Err(error @ ArrayError::Refused { .. }) => {
-                tracing::warn!("{}: {error}", self.mirror.name());
+                tracing::warn!("{}: {error}", self.array.name());
                 self.absences().refuse(name);
                 false
             }
             Err(error) => {
-                tracing::info!("{}: {error}", self.mirror.name());
+                tracing::info!("{}: {error}", self.array.name());
                 false
             }
         }
@@ -159,7 +159,7 @@ impl SyncManager {
 
     /// Members that failed or were not there, by their names.
     pub(super) fn away(&self) -> Vec<String> {
-        let states = self.mirror.slot_states();
+        let states = self.array.slot_states();
         let failed = |state: &SlotState| matches!(state, SlotState::Failed(_) | SlotState::Stale);
         let known: Vec<&str> = states.iter().map(|(_, name, _)| name.as_str()).collect();
         let absent = self.absences().names();

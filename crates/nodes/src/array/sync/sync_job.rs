@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use block::{Errno, IoError, Operation, Range};
 
-use super::super::mirror::Mirror;
 use super::super::parity::unreadable::Ranges;
+use super::super::redundant::RedundantArray;
 use super::job::Job;
 use super::plan::Walk;
 use super::rate::Rate;
@@ -41,9 +41,9 @@ impl SyncJob {
     }
 
     /// Reports what of `range` is resynced: all but what is lost.
-    pub(super) fn mark_synced(&self, mirror: &Mirror, range: Range) {
+    pub(super) fn mark_synced(&self, array: &RedundantArray, range: Range) {
         for range in self.lost.outside(range) {
-            mirror.synced(range);
+            array.synced(range);
         }
     }
 

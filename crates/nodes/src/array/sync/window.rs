@@ -3,8 +3,10 @@
 use block::{IoBufs, IoError, Range};
 use futures_util::future::join_all;
 
-use super::super::mirror::layout::Piece;
-use super::super::mirror::{Holder, Mirror, RowStop, RowsChecked, check_rows, recover_rows};
+use super::super::redundant::layout::Piece;
+use super::super::redundant::{
+    Holder, RedundantArray, RowStop, RowsChecked, check_rows, recover_rows,
+};
 
 /// Sectors are compared one by one, as md counts them.
 const SECTOR: u64 = 512;
@@ -43,19 +45,19 @@ impl From<RowStop> for Stop {
 }
 
 /// Makes all copies of a range like the first one, or parity fit the data.
-pub(super) async fn resync(mirror: &Mirror, range: Range) -> Result<Done, Stop> {
-    if mirror.layout().parity().is_some() {
-        let RowsChecked { lost, .. } = check_rows(mirror, range, true).await?;
+pub(super) async fn resync(array: &RedundantArray, range: Range) -> Result<Done, Stop> {
+    if array.layout().parity().is_some() {
+        let RowsChecked { lost, .. } = check_rows(array, range, true).await?;
         return Ok(Done {
             worked: range.len,
             lost,
             ..Done::default()
         });
     }
-    let mut window = mirror.lock_range(range).await.map_err(Stop::Failed)?;
+    let mut window = array.lock_range(range).await.map_err(Stop::Failed)?;
     window.begin();
-    let copied = mirror.pieces(range).into_iter();
-    let copied = copied.map(async |piece| resync_piece(mirror, &piece).await);
+    let copied = array.pieces(range).into_iter();
+    let copied = copied.map(async |piece| resync_piece(array, &piece).await);
     let answers = join_all(copied).await;
     window.end();
     let mut done = Done::default();
@@ -65,21 +67,21 @@ pub(super) async fn resync(mirror: &Mirror, range: Range) -> Result<Done, Stop> 
     Ok(done)
 }
 
-async fn resync_piece(mirror: &Mirror, piece: &Piece) -> Result<u64, Stop> {
-    let view = mirror.view();
+async fn resync_piece(array: &RedundantArray, piece: &Piece) -> Result<u64, Stop> {
+    let view = array.view();
     let holders: Vec<(Holder, Range)> = (piece.copies.iter())
         .filter_map(|copy| Some((view.holder(copy.part)?.clone(), piece.within(*copy))))
         .collect();
     if holders.len() < 2 {
         return Ok(0);
     }
-    let (data, from) = match mirror.read_source(piece).await {
+    let (data, from) = match array.read_source(piece).await {
         Ok(found) => found,
         Err(error) => {
             // A user that reads it gets the error, too; there is nothing that it could be made of.
             tracing::warn!(
                 "{}: {} cannot be made alike: {error}",
-                mirror.name(),
+                array.name(),
                 piece.range
             );
             return Ok(0);
@@ -90,7 +92,7 @@ async fn resync_piece(mirror: &Mirror, piece: &Piece) -> Result<u64, Stop> {
         holder.target.slot != from && holder.rebuilt_to.is_none_or(|to| within.offset < to)
     });
     let writes =
-        targets.map(|(holder, within)| mirror.write_copy(&holder.target, *within, data.clone()));
+        targets.map(|(holder, within)| array.write_copy(&holder.target, *within, data.clone()));
     for answer in join_all(writes).await {
         answer.map_err(Stop::Failed)?;
     }
@@ -98,16 +100,20 @@ async fn resync_piece(mirror: &Mirror, piece: &Piece) -> Result<u64, Stop> {
 }
 
 /// Rebuilds what a part holds at `within` of its member.
-pub(super) async fn recover(mirror: &Mirror, part: u16, within: Range) -> Result<Done, Stop> {
-    if mirror.layout().parity().is_some() {
-        recover_rows(mirror, part, within).await?;
+pub(super) async fn recover(
+    array: &RedundantArray,
+    part: u16,
+    within: Range,
+) -> Result<Done, Stop> {
+    if array.layout().parity().is_some() {
+        recover_rows(array, part, within).await?;
         let worked = within.len;
         return Ok(Done {
             worked,
             ..Done::default()
         });
     }
-    let runs = runs(mirror, part, within);
+    let runs = runs(array, part, within);
     let (Some(start), Some(end)) = (
         runs.iter().map(|(_, run)| run.offset).min(),
         runs.iter().map(|(_, run)| run.end()).max(),
@@ -115,9 +121,9 @@ pub(super) async fn recover(mirror: &Mirror, part: u16, within: Range) -> Result
         return Ok(Done::default());
     };
     let hull = Range::new(start, end - start);
-    let mut window = mirror.lock_range(hull).await.map_err(Stop::Failed)?;
+    let mut window = array.lock_range(hull).await.map_err(Stop::Failed)?;
     // Another member may hold it by now.
-    let Some(holder) = mirror
+    let Some(holder) = array
         .holder(part)
         .filter(|holder| holder.rebuilt_to.is_some())
     else {
@@ -125,14 +131,14 @@ pub(super) async fn recover(mirror: &Mirror, part: u16, within: Range) -> Result
     };
     // Where members know of bad places each side of them is read of a member that can be.
     let pieces = runs.iter().flat_map(|(at, run)| {
-        let pieces = mirror.pieces(*run).into_iter();
+        let pieces = array.pieces(*run).into_iter();
         pieces.map(|piece| (*at + (piece.range.offset - run.offset), piece))
     });
     let pieces: Vec<(u64, Piece)> = pieces.collect();
     let answers = pieces.iter().map(async |(at, piece)| {
-        let (data, _) = mirror.read_source(piece).await.map_err(Stop::Lost)?;
+        let (data, _) = array.read_source(piece).await.map_err(Stop::Lost)?;
         let place = Range::new(*at, piece.range.len);
-        let written = mirror.write_copy(&holder.target, place, data).await;
+        let written = array.write_copy(&holder.target, place, data).await;
         written.map_err(Stop::Failed)
     });
     window.begin();
@@ -149,26 +155,30 @@ pub(super) async fn recover(mirror: &Mirror, part: u16, within: Range) -> Result
 }
 
 /// Which bytes of the array a part holds at `within`, and where.
-fn runs(mirror: &Mirror, part: u16, within: Range) -> Vec<(u64, Range)> {
+fn runs(array: &RedundantArray, part: u16, within: Range) -> Vec<(u64, Range)> {
     let mut runs = Vec::new();
     let mut at = within.offset;
     while at < within.end() {
-        match mirror.array_range(part.into(), at) {
+        match array.array_range(part.into(), at) {
             Some(held) => {
                 let run = Range::new(held.offset, held.len.min(within.end() - at));
                 runs.push((at, run));
                 at += run.len;
             }
-            None => at = mirror.behind_chunk(at),
+            None => at = array.behind_chunk(at),
         }
     }
     runs
 }
 
 /// Compares all copies of a range; with `repair` those that differ are made like the first one.
-pub(super) async fn compare(mirror: &Mirror, range: Range, repair: bool) -> Result<Done, Stop> {
-    if mirror.layout().parity().is_some() {
-        let RowsChecked { differ, lost } = check_rows(mirror, range, repair).await?;
+pub(super) async fn compare(
+    array: &RedundantArray,
+    range: Range,
+    repair: bool,
+) -> Result<Done, Stop> {
+    if array.layout().parity().is_some() {
+        let RowsChecked { differ, lost } = check_rows(array, range, repair).await?;
         return Ok(Done {
             worked: range.len,
             mismatches: differ.iter().map(|place| place.len / SECTOR).sum(),
@@ -176,14 +186,14 @@ pub(super) async fn compare(mirror: &Mirror, range: Range, repair: bool) -> Resu
             lost,
         });
     }
-    let mut window = mirror.lock_range(range).await.map_err(Stop::Failed)?;
+    let mut window = array.lock_range(range).await.map_err(Stop::Failed)?;
     if repair {
         window.begin();
     }
-    let pieces = mirror.pieces(range);
+    let pieces = array.pieces(range);
     let compared = pieces
         .iter()
-        .map(async |piece| compare_piece(mirror, piece, repair).await);
+        .map(async |piece| compare_piece(array, piece, repair).await);
     let answers = join_all(compared).await;
     window.end();
     let mut done = Done {
@@ -201,8 +211,12 @@ pub(super) async fn compare(mirror: &Mirror, range: Range, repair: bool) -> Resu
 
 /// Where copies of a piece differ, in order; what cannot be read of a member is rewritten, as when a user had
 /// read it.
-async fn compare_piece(mirror: &Mirror, piece: &Piece, repair: bool) -> Result<Vec<Range>, Stop> {
-    let view = mirror.view();
+async fn compare_piece(
+    array: &RedundantArray,
+    piece: &Piece,
+    repair: bool,
+) -> Result<Vec<Range>, Stop> {
+    let view = array.view();
     let holders: Vec<(Holder, Range)> = (piece.copies.iter())
         .filter_map(|copy| Some((view.holder(copy.part)?.clone(), piece.within(*copy))))
         // What a member knows that it lacks is no copy.
@@ -210,10 +224,10 @@ async fn compare_piece(mirror: &Mirror, piece: &Piece, repair: bool) -> Result<V
         .collect();
     let reads = holders
         .iter()
-        .map(|(holder, within)| mirror.read_copy(&holder.target, *within));
+        .map(|(holder, within)| array.read_copy(&holder.target, *within));
     let reads = join_all(reads).await;
     let Some(first) = reads.iter().find_map(|read| read.as_ref().ok()).cloned() else {
-        let name = mirror.name();
+        let name = array.name();
         tracing::warn!("{name}: no member can be read at {}", piece.range);
         return Ok(Vec::new());
     };
@@ -225,7 +239,7 @@ async fn compare_piece(mirror: &Mirror, piece: &Piece, repair: bool) -> Result<V
             Err(_) => true,
         };
         if differs && (repair || read.is_err()) {
-            let written = mirror
+            let written = array
                 .write_copy(&holder.target, *within, first.clone())
                 .await;
             written.map_err(Stop::Failed)?;

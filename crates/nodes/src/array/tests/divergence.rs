@@ -8,7 +8,7 @@ use std::sync::Arc;
 use block::{BlockDevice, Node, Range, WriteFlags};
 use testkit::{MemDisk, block_on, pattern, single};
 
-use super::super::mirror::tests::kit::{BIT, DATA, DISK, MEMBER, Recipe, options, superblock};
+use super::super::redundant::tests::kit::{BIT, DATA, DISK, MEMBER, Recipe, options, superblock};
 use super::super::{AddOptions, Array, ArrayError, Candidate, open};
 use super::open::candidates;
 

@@ -6,7 +6,7 @@ use block::{BlockDevice, Node, Range, WriteFlags};
 use testkit::{MemDisk, block_on, pattern, single};
 
 use super::super::format::{Changes, Role, Version, features, patch};
-use super::super::mirror::tests::kit::{
+use super::super::redundant::tests::kit::{
     BITMAP, DISK, MEMBER, Recipe, SUPERBLOCK, name, options, put, superblock,
 };
 use super::super::{AddOptions, Array, ArrayError, ArrayOptions, Candidate, open};

@@ -8,7 +8,7 @@ use engine::clock;
 use testkit::{MemDisk, block_on, pattern, single};
 
 use super::super::format::Version;
-use super::super::mirror::tests::kit::{
+use super::super::redundant::tests::kit::{
     BIT, DATA, DISK, MEMBER, Recipe, heard, options, put, recorded, superblock,
 };
 use super::super::{
@@ -48,9 +48,9 @@ fn a_member_that_comes_back_is_written_only_where_the_bitmap_says() {
             Recipe::mirror(2).make(&disks).await;
             let array = open(candidates(&disks), options()).await.unwrap();
             write(&array, ALL, 1).await;
-            array.by_hand().mirror.mark_clean().await.unwrap();
+            array.by_hand().array.mark_clean().await.unwrap();
             for _ in 0..3 {
-                array.by_hand().mirror.sweep().await.unwrap();
+                array.by_hand().array.sweep().await.unwrap();
             }
             array.fail("b").await.unwrap();
             let bit = u64::from(BIT);
@@ -180,7 +180,7 @@ fn who_goes_on_without_a_member_that_may_be_one_commit_ahead_counts_past_it() {
         write(&array, ALL, 1).await;
         array.flush().await.unwrap();
         let before = disks[1].read(all).await.unwrap();
-        array.by_hand().mirror.mark_clean().await.unwrap();
+        array.by_hand().array.mark_clean().await.unwrap();
         drop(array);
         // The second one did not get that any more.
         let plain = WriteFlags::empty();

@@ -171,8 +171,8 @@ fn a_resync_leaves_out_what_cannot_be_read_and_the_array_stays_dirty_there_alone
                 ConsistencyChoice::Resync => Range::new(LOST.offset, MEMBER - LOST.offset),
                 _ => bit,
             };
-            assert_eq!(manager.mirror.needed(0), Some(expected));
-            assert_eq!(manager.mirror.needed(expected.end()), None);
+            assert_eq!(manager.array.needed(0), Some(expected));
+            assert_eq!(manager.array.needed(expected.end()), None);
             assert_rest(&array, 1).await;
             let lost = Range::new((9 * 3) * CHUNK, 3 * CHUNK);
             let told = array.read(lost).await.unwrap_err().to_string();
@@ -182,7 +182,7 @@ fn a_resync_leaves_out_what_cannot_be_read_and_the_array_stays_dirty_there_alone
             five.faults.heal();
             let array = five.open().await;
             let manager = array.by_hand();
-            assert!(manager.mirror.needed(0).is_some());
+            assert!(manager.array.needed(0).is_some());
             manager.work().await.unwrap();
             array.scrub(SyncKind::Check).unwrap();
             manager.work().await.unwrap();

@@ -4,7 +4,7 @@
 //! ```text
 //! rmeta 0 │ rimage 0   one member: metadata, then data ─┐
 //! rmeta 1 │ rimage 1   one member                       ├─► picture ─► Assembly ─► engine of arrays
-//! rmeta 2 │ rimage 2   one member                       ┘   (pure)                 (array::mirror, parity, striped)
+//! rmeta 2 │ rimage 2   one member                       ┘   (pure)                 (array::redundant, parity, striped)
 //! ```
 //!
 //! There is one engine for each level. An image and its metadata, joined, are a member as md has it: a superblock in front of

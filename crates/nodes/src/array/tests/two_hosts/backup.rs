@@ -26,7 +26,7 @@ use testkit::CrashDisk;
 use tokio::sync::Notify;
 
 use crate::array::VALID_FOR;
-use crate::array::mirror::tests::kit::{DATA, SUPERBLOCK};
+use crate::array::redundant::tests::kit::{DATA, SUPERBLOCK};
 
 /// One of the two hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use testkit::Op;
 
 use super::backup::Host;
 use super::world::World;
-use crate::array::mirror::tests::kit::{DATA, MEMBER, superblock};
+use crate::array::redundant::tests::kit::{DATA, MEMBER, superblock};
 use crate::array::{Array, Candidate, MemberState, Membership, Picture, open};
 
 /// How long a recovery of so small disks may take.

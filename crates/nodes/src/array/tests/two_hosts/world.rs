@@ -12,7 +12,7 @@ use testkit::{CrashDisk, MemDisk, Op, SECTOR, pattern, single};
 
 use super::backup::{Backup, Host, Pause, RemoteHalf, in_array};
 use super::halves::{LocalHalf, ReopenHalf};
-use crate::array::mirror::tests::kit::{DISK, MEMBER, Recipe};
+use crate::array::redundant::tests::kit::{DISK, MEMBER, Recipe};
 use crate::array::tests::worlds::expected_content::{Begun, Owed};
 use crate::array::{Array, ArrayOptions, Candidate, MemberState, open};
 

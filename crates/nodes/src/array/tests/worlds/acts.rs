@@ -234,11 +234,11 @@ impl World {
                 self.user(life, doing, op, polls);
             }
             24..27 => self.other(doing, "mark clean", async move {
-                let clean = array.by_hand().mirror.mark_clean().await;
+                let clean = array.by_hand().array.mark_clean().await;
                 clean.map(drop).map_err(described)
             }),
             27..30 => self.other(doing, "sweep", async move {
-                let swept = array.by_hand().mirror.sweep().await;
+                let swept = array.by_hand().array.sweep().await;
                 swept.map(drop).map_err(described)
             }),
             30..34 => self.other(doing, "work", async move { array.by_hand().work().await }),
@@ -276,7 +276,7 @@ impl World {
             return;
         }
         // What parity does not fit yet cannot be computed.
-        if self.shape.parities() > 0 && life.array.by_hand().mirror.needed(0).is_some() {
+        if self.shape.parities() > 0 && life.array.by_hand().array.needed(0).is_some() {
             return;
         }
         let name = works[self.rng.usize(0..works.len())].clone();

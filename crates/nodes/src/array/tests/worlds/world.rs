@@ -279,7 +279,7 @@ impl World {
                 let end = match acted {
                     Ok(end) => end?,
                     Err(_) => {
-                        let story = life.array.by_hand().mirror.story();
+                        let story = life.array.by_hand().array.story();
                         let out = life.power.is_out();
                         return Err(format!("it hangs, power out: {out}: {story}"));
                     }

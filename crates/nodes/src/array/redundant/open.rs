@@ -1,0 +1,486 @@
+//! Opening a redundant array: from what its superblocks say to a state. Nothing is written.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use block::{Geometry, IoError, Node, Range, Support};
+use tokio::sync::{Notify, Semaphore, broadcast};
+
+use super::super::assembly::{Assembly, Facts, Other, OtherKind, Part};
+use super::super::format::bitmap::Bitmap;
+use super::super::format::{Role, Superblock, Version, features};
+use super::super::member::Member;
+use super::super::member_guard::ArrayFence;
+use super::super::{ArrayError, ArrayEvent, ArrayOptions};
+use super::bits::Bits;
+use super::layout::Layout;
+use super::ledger::CommitLedger;
+use super::member_table::{MemberTable, Slot, SlotState};
+use super::members::{SlotId, Target};
+use super::placement::Places;
+use super::range_locks::RangeLocks;
+use super::rows::{PartialParityLogs, Rows};
+use super::state::State;
+use super::write::CHANGES_MAX;
+use super::{Guarded, RedundantArray};
+use crate::Blocks;
+use crate::read::read_within;
+
+/// Events that a listener may be behind before it misses some.
+const EVENTS_MAX: usize = 256;
+/// Smallest blocks of arrays with partial parity logs, bytes.
+const SECTOR: u32 = 512;
+/// Versions of bitmaps that are the usual kind.
+const BITMAP_VERSIONS: std::ops::RangeInclusive<u32> = 3..=4;
+/// Features of arrays that are not written, and what they are called.
+const REFUSED: [(u32, &str); 5] = [
+    (features::RESHAPE, "a reshape was going on"),
+    (features::NEW_OFFSET, "its data is being moved"),
+    (features::REPLACEMENT, "a member is being replaced"),
+    (features::CLUSTERED, "several machines use it at once"),
+    (features::JOURNAL, "it has a journal"),
+];
+
+impl RedundantArray {
+    /// Opens an array of level 1 or 10, or one of level 4, 5 or 6 that is written.
+    ///
+    /// # Errors
+    /// [`ArrayError`]: why not; nothing was written.
+    pub(in crate::array) async fn open(
+        assembly: Assembly,
+        options: &ArrayOptions,
+    ) -> Result<Arc<Self>, ArrayError> {
+        let layout = Arc::new(Layout::of(&assembly.facts)?);
+        if !options.read_only {
+            refuse_writing(&assembly)?;
+        }
+        let bits = read_bits(&assembly, options.read_only).await?;
+        let uuid = &assembly.facts.uuid;
+        let logs = match options.read_only {
+            true => None,
+            false => PartialParityLogs::open(holders(&assembly).map(|(member, _)| member), uuid)?,
+        };
+        let geometry = geometry(&assembly, &layout, options)?;
+        let synced_to = assembly.synced_to;
+        let events = broadcast::Sender::new(EVENTS_MAX);
+        let work = Arc::new(Notify::new());
+        let name = assembly.facts.name.clone();
+        let fence = ArrayFence::new(&name, events.clone(), work.clone());
+        let mut state = state(assembly, layout, options, &fence);
+        state.ledger.set_found_dirty(synced_to.is_some());
+        state.synced_to = synced_to.filter(|to| *to < state.members.layout.sync_size());
+        if let Some((mut bits, header)) = bits {
+            if let Some(from) = state.synced_to.take() {
+                bits.need_all_set(from);
+            }
+            state.ledger.set_events_cleared(header.events_cleared);
+            state.bits = Some(bits);
+        }
+        let listeners = (events, work);
+        let rows = Rows::new(options, logs);
+        let make = |own: &Weak<Self>| make(own, state, (geometry, rows), options, listeners);
+        Ok(Arc::new_cyclic(make))
+    }
+
+    /// Takes the members over, where the array goes on without one and stands on a disk of another machine: their superblocks
+    /// are written before the array is used. A host that has it too sees that it was taken over from.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub(in crate::array) async fn take_over(&self) -> Result<(), IoError> {
+        {
+            let state = &mut self.lock().state;
+            let is_remote = state
+                .members
+                .view
+                .holders()
+                .any(|holder| holder.target.remote);
+            if self.read_only() || !state.is_degraded() || !is_remote {
+                return Ok(());
+            }
+            state.change(true);
+        }
+        self.record(State::is_recorded).await
+    }
+}
+
+fn make(
+    own: &Weak<RedundantArray>,
+    state: State,
+    (geometry, rows): (Geometry, Rows),
+    options: &ArrayOptions,
+    (events, work): (broadcast::Sender<ArrayEvent>, Arc<Notify>),
+) -> RedundantArray {
+    RedundantArray {
+        own: own.clone(),
+        fence: state.fence.clone(),
+        name: state.facts.name.clone(),
+        guarded: Mutex::new(Guarded {
+            state,
+            commit: None,
+        }),
+        geometry,
+        member_timeout: options.member_timeout,
+        places: Semaphore::new(CHANGES_MAX),
+        rows,
+        settling: tokio::sync::Mutex::new(()),
+        flush_failed: OnceLock::new(),
+        events,
+        work,
+        since: engine::clock::now(),
+        requests: AtomicU64::new(0),
+        reading: AtomicU64::new(0),
+    }
+}
+
+/// Members with a part, in sync or being rebuilt.
+fn holders(assembly: &Assembly) -> impl Iterator<Item = (&Member, Option<u64>)> + Clone {
+    let parts = assembly.parts.iter();
+    parts.filter_map(|part| Some((part.member.as_ref()?, part.rebuilt_to)))
+}
+
+/// Refuses to write what is not understood whole, or where it would lie on something else.
+fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
+    let block = block_size(assembly);
+    let others = assembly.others.iter().map(|other| &other.member);
+    let others = others.filter(|member| member.disk.geometry().block_size <= block);
+    for member in holders(assembly).map(|(member, _)| member).chain(others) {
+        let bitmap = |header| Bits::image_len(&header, block_of(block)) as u64;
+        let places = Places {
+            superblock: &member.superblock,
+            at: member.at,
+            used: assembly.facts.member_size,
+            bitmap: assembly.bitmap.map_or(0, bitmap),
+            disk: member.disk.geometry().size,
+            block: member.disk.geometry().block_size,
+        };
+        places.check(
+            "the array is not written",
+            &member.name,
+            "open it read-only",
+        )?;
+    }
+    for (member, _) in holders(assembly) {
+        if let Some(why) = not_understood(&member.superblock) {
+            return Err(ArrayError::refused(
+                format!("the array is not written: {} says that {why}", member.name),
+                "open it read-only",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What a superblock says that nothing is written by; `None`: it is understood whole.
+pub(in crate::array) fn not_understood(superblock: &Superblock) -> Option<String> {
+    let known = REFUSED
+        .iter()
+        .find(|(bit, _)| superblock.features & bit != 0);
+    match (known, superblock.unknown_features()) {
+        (Some((_, why)), _) => Some((*why).to_owned()),
+        (None, 0) => None,
+        (None, unknown) => Some(format!("it uses unknown features {unknown:#x}")),
+    }
+}
+
+/// The bitmap: a bit counts as set if one member in sync has it set, all if a member's cannot be trusted.
+async fn read_bits(
+    assembly: &Assembly,
+    read_only: bool,
+) -> Result<Option<(Bits, Bitmap)>, ArrayError> {
+    let has_one = holders(assembly).any(|(member, _)| member.superblock.bitmap_at.is_some());
+    let known = assembly
+        .bitmap
+        .filter(|bitmap| BITMAP_VERSIONS.contains(&bitmap.version));
+    let Some(header) = known else {
+        if has_one && !read_only {
+            return Err(ArrayError::refused(
+                "the array's bitmap is not one that is written here",
+                "open it read-only, or remove the bitmap with mdadm --grow --bitmap=none",
+            ));
+        }
+        return Ok(None);
+    };
+    let len = Bits::image_len(&header, block_of(block_size(assembly)));
+    let mut image: Option<Vec<u8>> = None;
+    let mut all = header.stale;
+    for (member, rebuilt_to) in holders(assembly) {
+        if rebuilt_to.is_some() {
+            continue;
+        }
+        let Some(at) = member.superblock.bitmap_at else {
+            all = true;
+            continue;
+        };
+        let place = Range::new(at, len as u64);
+        let bytes = read_within(&member.disk, place).await;
+        let bytes = bytes.map_err(|source| ArrayError::Read {
+            member: member.name.clone(),
+            source,
+        })?;
+        let fits = |own: &Bitmap| {
+            (own.chunk, own.size, own.array) == (header.chunk, header.size, header.array)
+                && own.events >= member.superblock.events
+                && !own.stale
+        };
+        if bytes.len() < len || !Bitmap::decode(&bytes).is_ok_and(|own| fits(&own)) {
+            all = true;
+            continue;
+        }
+        match &mut image {
+            None => image = Some(bytes),
+            Some(image) => unite(image, &bytes),
+        }
+    }
+    let image = match image {
+        Some(image) => image,
+        None => blank(assembly, len).await?,
+    };
+    let bits = Bits::new(&header, image, all)?;
+    Ok(Some((bits, header)))
+}
+
+/// The array's blocks: the largest of those of all holders.
+fn block_size(assembly: &Assembly) -> u32 {
+    let blocks = holders(assembly).map(|(member, _)| member.disk.geometry().block_size);
+    blocks.max().unwrap_or(1)
+}
+
+/// Bytes of a block, or a sector where that is more.
+fn block_of(block_size: u32) -> usize {
+    usize::try_from(block_size.max(512)).expect("blocks are small")
+}
+
+/// The header of a bitmap that cannot be trusted, for its fields other than bits.
+async fn blank(assembly: &Assembly, len: usize) -> Result<Vec<u8>, ArrayError> {
+    let mut image = vec![0; len];
+    for (member, _) in holders(assembly) {
+        let Some(at) = member.superblock.bitmap_at else {
+            continue;
+        };
+        let header = read_within(&member.disk, Range::new(at, 256)).await;
+        if let Ok(header) = header
+            && Bitmap::decode(&header).is_ok()
+        {
+            image[..header.len()].copy_from_slice(&header);
+            return Ok(image);
+        }
+    }
+    Err(ArrayError::refused(
+        "no member has a bitmap that can be read",
+        "open the array read-only",
+    ))
+}
+
+/// Bits that one of both has, behind the header.
+fn unite(image: &mut [u8], other: &[u8]) {
+    let bits = image.iter_mut().zip(other).skip(256);
+    bits.for_each(|(byte, other)| *byte |= other);
+}
+
+/// What the array is as a disk.
+fn geometry(
+    assembly: &Assembly,
+    layout: &Layout,
+    options: &ArrayOptions,
+) -> Result<Geometry, ArrayError> {
+    let mut whole = Geometry {
+        read_only: options.read_only,
+        flush: Support::None,
+        write_zeroes: Support::Native,
+        ..Geometry::native(layout.size())
+    };
+    for (member, rebuilt_to) in holders(assembly) {
+        let part = member.disk.geometry();
+        let block = u64::from(part.block_size.max(1));
+        let data = member.superblock.data.offset;
+        let is_whole = [data, assembly.facts.chunk, layout.size()];
+        if is_whole.iter().any(|at| !at.is_multiple_of(block)) {
+            return Err(ArrayError::refused(
+                format!(
+                    "{} has blocks of {block} bytes, the array's data is not made of whole ones",
+                    member.name
+                ),
+                "put smaller blocks on it: blocks(DISK, size=512)",
+            ));
+        }
+        if part.read_only && !options.read_only {
+            return Err(ArrayError::refused(
+                format!("{} is read-only", member.name),
+                "open the array read-only too",
+            ));
+        }
+        whole.block_size = whole.block_size.max(part.block_size);
+        whole.preferred_block_size = whole.preferred_block_size.max(part.preferred_block_size);
+        whole.rotational |= part.rotational;
+        whole.flush = whole.flush.max(part.flush);
+        whole.fua = whole.fua.min(part.fua.max(Support::Emulated));
+        whole.trim = whole.trim.min(part.trim);
+        whole.write_zeroes = whole
+            .write_zeroes
+            .min(part.write_zeroes.max(Support::Emulated));
+        if rebuilt_to.is_none() && !member.superblock.fits(part.size) {
+            let name = &member.name;
+            let what = format!("{name} is smaller than its superblock says");
+            return Err(ArrayError::refused(what, None));
+        }
+    }
+    if whole.flush == Support::None {
+        whole.fua = Support::None;
+    }
+    let keeps_ppl = |(member, _): (&Member, _)| member.superblock.keeps_ppl();
+    if holders(assembly).any(keeps_ppl) && !options.read_only {
+        // The log counts sectors, and has entries for what is written: zeroes are, and trims would be.
+        whole.block_size = whole.block_size.max(SECTOR);
+        whole.trim = Support::None;
+        whole.write_zeroes = Support::Emulated;
+    }
+    if layout.parity().is_some() && whole.trim.any() {
+        // Parity must fit what a trim leaves: whole rows are zeroed, which must cost no writes.
+        whole.trim = match whole.write_zeroes {
+            Support::Native => Support::Emulated,
+            _ => Support::None,
+        };
+    }
+    Ok(whole)
+}
+
+fn state(
+    assembly: Assembly,
+    layout: Arc<Layout>,
+    options: &ArrayOptions,
+    fence: &Arc<ArrayFence>,
+) -> State {
+    let block = block_size(&assembly);
+    let Assembly {
+        facts,
+        parts,
+        others,
+        events,
+        ..
+    } = assembly;
+    let (roles, lead) = (roles(&parts, &others, &facts), is_one_away(&parts));
+    let mut slots = Vec::new();
+    let mut add = |member: Member, part, state| {
+        let id = SlotId(slots.len());
+        let target = target(id, &member, options, fence);
+        slots.push(Slot::new(target, member, part, state));
+        id
+    };
+    let mut held = Vec::new();
+    for (index, part) in (0_u16..).zip(parts) {
+        let state = part
+            .rebuilt_to
+            .map_or(SlotState::InSync, SlotState::Rebuilding);
+        held.push(part.member.map(|member| add(member, Some(index), state)));
+    }
+    for other in others {
+        let (part, state) = slot_state(&other.kind);
+        let disk = in_blocks(&other.member.name, &other.member.disk, block);
+        let member = Member {
+            disk,
+            ..other.member
+        };
+        add(member, part, state);
+    }
+    renumber(&mut slots);
+    State {
+        fence: fence.clone(),
+        facts,
+        members: MemberTable::new(layout, slots, held, roles, events),
+        ledger: CommitLedger::new(events, lead),
+        bits: None,
+        synced_to: None,
+        locks: RangeLocks::default(),
+        stopped: false,
+        needs: 0,
+    }
+}
+
+/// A member as requests reach it. A remote one that is written is guarded.
+fn target(
+    slot: SlotId,
+    member: &Member,
+    options: &ArrayOptions,
+    fence: &Arc<ArrayFence>,
+) -> Arc<Target> {
+    let guard = (member.remote && !options.read_only).then(|| member.guard(fence));
+    let timeout = options.member_timeout;
+    Arc::new(Target::new(slot, member, timeout, fence.clone(), guard))
+}
+
+/// Which part a disk that serves none had, and how it stands.
+fn slot_state(kind: &OtherKind) -> (Option<u16>, SlotState) {
+    match kind {
+        OtherKind::Spare => (None, SlotState::Spare),
+        OtherKind::Stale { part, .. } => (Some(*part), SlotState::Stale),
+        OtherKind::Failed => {
+            let told = "it had failed before the array was opened";
+            (None, SlotState::Failed(told.to_owned()))
+        }
+    }
+}
+
+/// A disk as one that can be written wherever the array can, which has blocks of `block` bytes: a disk that comes later
+/// does not change those of an array that is in use.
+pub(in crate::array) fn in_blocks(name: &str, disk: &Node, block: u32) -> Node {
+    let larger = disk.geometry().block_size;
+    if larger <= block {
+        return disk.clone();
+    }
+    tracing::info!(
+        "{name} has blocks of {larger} bytes, the array of {block}: what is written of parts of them takes longer"
+    );
+    match Blocks::new(disk.clone(), block) {
+        Ok(smaller) => Arc::new(smaller),
+        Err(_) => disk.clone(),
+    }
+}
+
+/// Gives members that hold nothing another number where one has it that does: a spare was away, and its number was
+/// given to a newcomer meanwhile.
+fn renumber(slots: &mut [Slot]) {
+    for index in 0..slots.len() {
+        let number = slots[index].number;
+        let is_taken = |(other, slot): (usize, &Slot)| {
+            other != index && slot.number == number && (slot.holds() || other < index)
+        };
+        if !slots[index].holds() && slots.iter().enumerate().any(is_taken) {
+            let most = slots.iter().map(|slot| slot.number).max();
+            slots[index].number = most.unwrap_or(0) + 1;
+        }
+    }
+}
+
+/// The freshest member of those that hold a part.
+fn freshest(parts: &[Part]) -> Option<&Superblock> {
+    let holders = parts.iter().filter_map(|part| part.member.as_ref());
+    let superblocks = holders.map(|member| &member.superblock);
+    superblocks.max_by_key(|superblock| superblock.events)
+}
+
+/// Whether a member is not here that worked by what the others say.
+fn is_one_away(parts: &[Part]) -> bool {
+    let working = freshest(parts).map(Superblock::working).unwrap_or_default();
+    let mut parts = parts.iter().zip(working);
+    parts.any(|(part, worked)| worked && part.member.is_none())
+}
+
+/// The freshest table of roles; a member that is not here holds nothing.
+fn roles(parts: &[Part], others: &[Other], facts: &Facts) -> Vec<Role> {
+    let mut roles = freshest(parts).map_or_else(Vec::new, |fresh| fresh.roles.clone());
+    if matches!(facts.version, Version::V0_90 { .. }) {
+        roles.clear();
+    }
+    let known = parts.iter().filter_map(|part| part.member.as_ref());
+    let known: Vec<u32> = known
+        .chain(others.iter().map(|other| &other.member))
+        .map(|member| member.superblock.number)
+        .collect();
+    for (number, role) in (0..).zip(&mut roles) {
+        if matches!(role, Role::Active(_)) && !known.contains(&number) {
+            *role = Role::Faulty;
+        }
+    }
+    roles
+}

@@ -1,0 +1,205 @@
+//! [`Columns`]: the members of an array with parity as some of their columns are read, at one moment.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use block::{BlockDevice, Errno, IoBufs, IoError, Operation, Range};
+use smallvec::SmallVec;
+use tokio::sync::Semaphore;
+
+use super::super::super::format::Level;
+use super::super::super::parity::layout::{Layout, Row};
+use super::super::super::parity::member_reads::{FailedRead, SpanReader, SpanSource};
+use super::super::super::parity::plan::{Bytes, single};
+use super::super::super::parity::stripe_compute::{Parities, parities_of};
+use super::super::super::parity::unreadable::Lost;
+use super::super::RedundantArray;
+use super::super::members::{Holder, Target, View};
+
+/// Some columns of all members, and what is known of these.
+#[derive(Debug)]
+pub(super) struct Columns<'a> {
+    array: &'a RedundantArray,
+    pub(super) view: Arc<View>,
+    pub(super) lost: Lost,
+    level: Level,
+    /// What could not be read, and was computed.
+    failed: Mutex<Vec<FailedRead>>,
+}
+
+impl<'a> Columns<'a> {
+    /// Those of `span`, as they are now.
+    pub(super) fn of(array: &'a RedundantArray, span: Range) -> Self {
+        let guarded = array.lock();
+        let state = &guarded.state;
+        let view = state.members.view.clone();
+        let mut lost = Lost::nothing(view.parts.len(), array.geometry().block_size.into());
+        for (part, holder) in view.parts.iter().enumerate() {
+            let Some(holder) = holder else {
+                lost.add(part, span);
+                continue;
+            };
+            if let Some(to) = holder.rebuilt_to.filter(|to| *to < span.end()) {
+                let start = to.max(span.offset);
+                lost.add(part, Range::new(start, span.end() - start));
+            }
+            for bad in holder.bad.iter().filter(|bad| bad.overlaps(&span)) {
+                lost.add(part, *bad);
+            }
+        }
+        let mut from = span.offset;
+        while let Some(needed) = state.next_needed(from).filter(|r| r.offset < span.end()) {
+            let end = needed.end().min(span.end());
+            lost.add_unsynced(Range::new(needed.offset, end - needed.offset));
+            from = end;
+        }
+        let level = state.facts.level;
+        drop(guarded);
+        Self {
+            array,
+            view,
+            lost,
+            level,
+            failed: Mutex::default(),
+        }
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        let layout = self.view.layout.parity();
+        layout.expect("an array with rows keeps parity")
+    }
+
+    /// What was computed because it could not be read.
+    pub(super) fn take_failed(&self) -> Vec<FailedRead> {
+        std::mem::take(&mut self.failed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn target(&self, part: usize) -> Option<&Arc<Target>> {
+        Some(&self.view.holder(part)?.target)
+    }
+
+    /// Whether some part has no member at all at these columns, or one that is not rebuilt so far.
+    pub(super) fn lacks_member(&self, range: Range) -> bool {
+        let has = |holder: &Holder| holder.rebuilt_to.is_none_or(|to| range.end() <= to);
+        let mut parts = self.view.parts.iter();
+        parts.any(|holder| !holder.as_ref().is_some_and(has))
+    }
+
+    /// Reads all data of columns of one row, in order of their chunks; what cannot be read is computed.
+    pub(super) async fn read_data(
+        &self,
+        row: u64,
+        columns: Range,
+    ) -> Result<Vec<(usize, IoBufs)>, IoError> {
+        let layout = self.layout();
+        let of = layout.row(row);
+        let request = Range::new(row * layout.row_len(), layout.row_len());
+        let found = SpanReader(self).read_span(request, columns).await?;
+        let chunks = (0..layout.data()).map(|index| (of.part(index), IoBufs::new()));
+        let mut data: Vec<(usize, IoBufs)> = chunks.collect();
+        for (at, bufs) in found {
+            let index = usize::try_from((at - request.offset) / layout.chunk);
+            data[index.expect("a chunk of the row")].1.extend(bufs);
+        }
+        Ok(data)
+    }
+
+    /// Reads or computes what `part` holds at columns of one row.
+    pub(super) async fn compute(
+        &self,
+        row: u64,
+        columns: Range,
+        part: usize,
+    ) -> Result<IoBufs, IoError> {
+        let layout = self.layout();
+        let of = layout.row(row);
+        if of.is_parity(part) {
+            let data = self.read_data(row, columns).await?;
+            let wanted = (part == of.p, Some(part) == of.q);
+            let Parities { p, q } = parities_of(&of, &data, columns.len_usize(), wanted);
+            let parity = p.or(q).expect("a part with parity has P or Q");
+            return Ok(std::iter::once(parity.freeze()).collect());
+        }
+        let index = index_of(&of, part, layout.data());
+        let within = columns.offset - row * layout.chunk;
+        let at = row * layout.row_len() + index as u64 * layout.chunk + within;
+        let request = Range::new(at, columns.len);
+        debug_assert_eq!(single(layout, request).map(|b| b.part), Some(part));
+        let found = SpanReader(self).read_span(request, columns).await?;
+        Ok(found.into_iter().flat_map(|(_, bufs)| bufs).collect())
+    }
+
+    /// The pieces of `range` that lie in one row each. What lies behind the last row holds nothing.
+    pub(super) fn rows(&self, range: Range) -> Vec<(u64, Range)> {
+        let layout = self.layout();
+        let all = self.array.geometry.size / layout.row_len() * layout.chunk;
+        let mut rows = Vec::new();
+        let mut at = range.offset;
+        while at < range.end().min(all) {
+            let row = at / layout.chunk;
+            let end = ((row + 1) * layout.chunk).min(range.end());
+            rows.push((row, Range::new(at, end - at)));
+            at = end;
+        }
+        rows
+    }
+}
+
+/// Which data chunk of a row `part` has.
+fn index_of(row: &Row, part: usize, data: usize) -> usize {
+    let index = (0..data).find(|index| row.part(*index) == part);
+    index.expect("a part has data or parity")
+}
+
+impl SpanSource for Columns<'_> {
+    fn layout(&self) -> &Layout {
+        Columns::layout(self)
+    }
+
+    fn level(&self) -> Level {
+        self.level
+    }
+
+    fn block_size(&self) -> u32 {
+        self.array.geometry.block_size
+    }
+
+    fn room(&self) -> &Semaphore {
+        &self.array.rows.room
+    }
+
+    fn lost(&self) -> &Lost {
+        &self.lost
+    }
+
+    fn doubted(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    async fn ask(&self, bytes: Bytes) -> Result<IoBufs, IoError> {
+        match self.target(bytes.part) {
+            Some(target) => target.read(bytes.range).await,
+            None => Err(IoError::new(Errno::Io, Operation::Read, Some(bytes.range))),
+        }
+    }
+
+    fn name(&self, part: usize) -> &str {
+        self.target(part).map_or("missing", |target| &target.name)
+    }
+
+    fn why_lost(&self, part: usize, columns: Range) -> String {
+        match self.view.holder(part) {
+            None => String::new(),
+            Some(holder) => super::super::super::parity::why_lost(holder.rebuilt_to, columns),
+        }
+    }
+
+    fn finish(&self, _computed: u64, failed: Vec<FailedRead>) {
+        let mut all = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(failed);
+    }
+}
+
+/// By part: whether it has a holder.
+pub(super) fn held(view: &View) -> SmallVec<[bool; 16]> {
+    view.parts.iter().map(Option::is_some).collect()
+}

@@ -1,0 +1,165 @@
+//! Rows: how arrays with parity are written, read where something must be computed, and resynced.
+//!
+//! ```text
+//! write ─► gather: what arrives together ─► turn of the row ─► dirty, bits: durable ─► plan ─► reads ─► parity
+//!            ─► data and parity at once ─► failures: durable ─► acknowledged
+//! ```
+//!
+//! The pure half is in [`parity`](super::super::parity): where rows lie, what is read, what is computed.
+//!
+//! # Invariants
+//!
+//! * A row is changed by one task at a time, under the lock of its columns; nothing is computed from it meanwhile.
+//! * All that changes a row runs in a task of the array: a caller that leaves never leaves parity half written, and
+//!   [`settle`](block::BlockDevice::settle) waits for these tasks.
+//! * Data that stay are never written: a cut leaves parity that does not fit at worst, which the bits of the rows record.
+//! * Parity is used only where it is known to fit: elsewhere it is written whole, and what would be computed of it is an error.
+//! * Where a member that cannot be failed did not take its bytes the row's parity is not trusted any more.
+//! * With partial parity logs (`ppl_log`) nothing of a row is sent before the log has, durably, what repairs its parity.
+//!
+//! # What it does not do
+//!
+//! It closes no write hole of a degraded array without such logs: a cut while that is written makes it one that is refused. A resync leaves
+//! out rows of which data cannot be read: what parity has of these is not trusted, and nothing else has them, so the array
+//! stays dirty there. Nothing that was read is kept for later writes, and a member that fails to
+//! write is failed, not logged.
+
+mod columns;
+mod ppl_log;
+mod ppl_mode;
+mod ppl_replay;
+mod read;
+mod sync;
+mod write;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, Semaphore};
+
+pub(super) use self::ppl_log::PartialParityLogs;
+pub(in crate::array) use self::sync::{RowStop, RowsChecked, check_rows, recover_rows};
+use super::super::ArrayOptions;
+use super::super::parity::member_reads;
+use super::super::parity::stripe_gather::StripeGather;
+use super::super::parity::stripe_plan::ParityTrust;
+use super::RedundantArray;
+
+/// Rows that are changed at once, or wait for their turns with what they need in memory; more of them wait for these, and take
+/// what arrives meanwhile.
+const STRIPES_MAX: usize = 128;
+
+/// What an array with parity has next to one that keeps copies.
+#[derive(Debug)]
+pub(super) struct Rows {
+    gather: Mutex<StripeGather>,
+    stripes: Semaphore,
+    /// Bytes of members that may be read at once to compute from.
+    room: Semaphore,
+    tasks: Mutex<Tasks>,
+    ended: Notify,
+    /// What parity is worth that is in sync.
+    trust: ParityTrust,
+    /// Where its members keep partial parity logs.
+    pub(super) logs: Option<PartialParityLogs>,
+}
+
+/// Tasks that change rows, by the order in which they began.
+#[derive(Debug, Default)]
+struct Tasks {
+    under_way: BTreeSet<u64>,
+    next: u64,
+}
+
+/// A task that changes rows, until this is dropped.
+struct RowTask {
+    array: Arc<RedundantArray>,
+    number: u64,
+}
+
+impl Rows {
+    pub(super) fn new(options: &ArrayOptions, logs: Option<PartialParityLogs>) -> Self {
+        Self {
+            gather: Mutex::default(),
+            stripes: Semaphore::new(STRIPES_MAX),
+            room: Semaphore::new(member_reads::room()),
+            tasks: Mutex::default(),
+            ended: Notify::new(),
+            trust: match options.reconstruct_writes {
+                true => ParityTrust::Assumed,
+                false => ParityTrust::Fits,
+            },
+            logs,
+        }
+    }
+
+    fn gather(&self) -> MutexGuard<'_, StripeGather> {
+        self.gather.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Resolves once all tasks have ended that are under way now.
+    pub(super) async fn settled(&self) {
+        let behind = self.tasks().next;
+        loop {
+            let mut ended = std::pin::pin!(self.ended.notified());
+            ended.as_mut().enable();
+            let first = self.tasks().under_way.first().copied();
+            if first.is_none_or(|first| first >= behind) {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl Drop for RowTask {
+    fn drop(&mut self) {
+        self.array.rows.tasks().under_way.remove(&self.number);
+        self.array.rows.ended.notify_waiters();
+    }
+}
+
+impl RedundantArray {
+    /// Begins a task that goes on whether or not its caller stays.
+    fn spawn<F>(
+        &self,
+        run: impl FnOnce(Arc<Self>) -> F + Send + 'static,
+    ) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let array = self.own.upgrade().expect("an array that is used is there");
+        let number = {
+            let mut tasks = self.rows.tasks();
+            let number = tasks.next;
+            tasks.next += 1;
+            tasks.under_way.insert(number);
+            number
+        };
+        let task = RowTask {
+            array: array.clone(),
+            number,
+        };
+        let run = run(array);
+        engine::spawn(async move {
+            let answer = run.await;
+            drop(task);
+            answer
+        })
+    }
+
+    /// The same, and waits for what it ends with.
+    async fn in_task<F>(&self, run: impl FnOnce(Arc<Self>) -> F + Send + 'static) -> F::Output
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let ended = self.spawn(run).await;
+        ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    }
+}

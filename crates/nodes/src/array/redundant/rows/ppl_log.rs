@@ -1,0 +1,314 @@
+//! [`PartialParityLogs`]: the partial parity logs of the members, as rows are written into them.
+//!
+//! ```text
+//! rows with parity on a member ─► waiting ─► one header for all that wait: durable ─► data and parity of these rows
+//!        ▲                                                                                       │
+//!        └── members that they changed are flushed, before the next header ◄── all of them ended ┘
+//! ```
+//!
+//! # Invariants
+//!
+//! * Data and parity of a row are sent to members once the log of the member with its parity has, durably, what they are
+//!   to replace ([`ppl_passes`](super::super::super::parity::ppl_passes)).
+//! * A log has one header that counts. The next one is written when the rows of the one before are on all members that have not
+//!   failed, durably, and the failures are.
+//! * No header is written while parity is not known to fit: the rows begin again, and logs are paused before they do
+//!   ([`ppl_mode`](super::ppl_mode)).
+//! * A task writes one header, and leaves the next one to another task: a caller that waits for tasks that began before
+//!   it ends under any load.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use block::{Errno, IoBufs, IoError, Operation, Range, WriteFlags};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use tokio::sync::{RwLock, mpsc, oneshot};
+
+use super::super::super::ArrayError;
+use super::super::super::format::ppl::{self, ENTRIES_MAX, HEADER_LEN, PplHeader, PplSpace};
+use super::super::super::member::Member;
+use super::super::super::parity::ppl_passes::PplRecord;
+use super::super::RedundantArray;
+use super::super::member_table::Failing;
+use super::super::members::{SlotId, Target};
+use super::super::state::State;
+use super::ppl_mode::{LogMode, invalid_header};
+
+/// The logs of an array.
+#[derive(Debug)]
+pub(in crate::array::redundant) struct PartialParityLogs {
+    pub(super) signature: u32,
+    /// Bytes of partial parity that one header of any member can have.
+    pub(super) parity_max: u64,
+    /// Rows hold it while they are written; a change of it waits for them.
+    pub(super) mode: RwLock<LogMode>,
+    generation: AtomicU64,
+    members: Mutex<BTreeMap<SlotId, MemberLog>>,
+}
+
+/// The log of one member.
+#[derive(Debug)]
+struct MemberLog {
+    space: PplSpace,
+    /// Where the header before ended, byte of the space.
+    next: u64,
+    waiting: VecDeque<WaitingRow>,
+    /// A task writes a header, or will.
+    is_driven: bool,
+    /// Parts that rows of the header before changed, which were not flushed since.
+    unflushed: BTreeSet<usize>,
+}
+
+/// A row that is to be written.
+#[derive(Debug)]
+struct WaitingRow {
+    record: PplRecord,
+    answer: oneshot::Sender<Logged>,
+}
+
+/// Keeps the header that a row is in, until the row is written and this is dropped.
+#[derive(Debug)]
+pub(super) struct LogTicket {
+    _open: mpsc::Sender<()>,
+}
+
+/// What became of a record.
+#[derive(Debug)]
+pub(super) enum Logged {
+    /// It is durable.
+    Durable(LogTicket),
+    /// It is not: what is known of members has changed, and the row is to be planned again.
+    PlanAgain,
+    /// It cannot be, and the member cannot be failed.
+    Failed(IoError),
+}
+
+impl MemberLog {
+    /// What waits and fits one header.
+    fn take(&mut self) -> Vec<WaitingRow> {
+        let (mut entries, mut room) = (ENTRIES_MAX, self.space.parity_max());
+        let mut taken = Vec::new();
+        while let Some(row) = self.waiting.front() {
+            let len = parity_len(&row.record);
+            let fits = row.record.entries.len() <= entries && len <= room;
+            if !fits && !taken.is_empty() {
+                break;
+            }
+            assert!(fits, "a pass fits the log");
+            entries -= row.record.entries.len();
+            room -= len;
+            taken.extend(self.waiting.pop_front());
+        }
+        taken
+    }
+
+    /// Where a header of these rows goes, byte of the disk, and its bytes; and whether it is the first one of another turn
+    /// around the space.
+    fn image(&mut self, rows: &[WaitingRow], mut header: PplHeader) -> (Range, IoBufs, bool) {
+        let entries = rows.iter().flat_map(|row| &row.record.entries);
+        header.entries = entries.copied().collect();
+        let mut data: IoBufs = std::iter::once(Bytes::from(header.encode())).collect();
+        data.extend(rows.iter().flat_map(|row| row.record.parity.clone()));
+        let len = header.footprint();
+        let at = self.space.place_for(self.next, len);
+        self.next = at + len;
+        let turns = self.space.is_ring && at == 0;
+        (Range::new(self.space.place.offset + at, len), data, turns)
+    }
+}
+
+fn parity_len(record: &PplRecord) -> u64 {
+    record.parity.iter().map(|piece| piece.len() as u64).sum()
+}
+
+impl PartialParityLogs {
+    /// Those of the members that hold a part, of the array with this UUID. `None`: they keep none.
+    ///
+    /// # Errors
+    /// Some do, and some do not.
+    pub(in crate::array::redundant) fn open<'a>(
+        members: impl Iterator<Item = &'a Member> + Clone,
+        uuid: &[u8; 16],
+    ) -> Result<Option<Self>, ArrayError> {
+        if !members.clone().any(|member| member.superblock.keeps_ppl()) {
+            return Ok(None);
+        }
+        let mut parity_max = u64::MAX;
+        for member in members {
+            let space = PplSpace::of(&member.superblock).ok_or_else(|| {
+                let name = &member.name;
+                let what = format!("{name} has no partial parity log, other members have one");
+                ArrayError::refused(what, "open the array read-only")
+            })?;
+            parity_max = parity_max.min(space.parity_max());
+        }
+        Ok(Some(Self {
+            signature: ppl::signature(uuid),
+            parity_max,
+            mode: RwLock::new(LogMode::Unprepared),
+            generation: AtomicU64::new(0),
+            members: Mutex::default(),
+        }))
+    }
+
+    fn members(&self) -> MutexGuard<'_, BTreeMap<SlotId, MemberLog>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The log of a member was reset: it has an empty header at the beginning of its space, or none.
+    pub(super) fn begin(&self, slot: SlotId, space: PplSpace) {
+        let mut members = self.members();
+        let log = members.entry(slot).or_insert_with(|| MemberLog {
+            space,
+            next: 0,
+            waiting: VecDeque::new(),
+            is_driven: false,
+            unflushed: BTreeSet::new(),
+        });
+        log.next = HEADER_LEN;
+        log.unflushed.clear();
+    }
+
+    fn next_header(&self) -> PplHeader {
+        PplHeader {
+            generation: self.generation.fetch_add(1, Ordering::Relaxed) + 1,
+            ..PplHeader::empty(self.signature)
+        }
+    }
+}
+
+impl RedundantArray {
+    /// Writes a record into the log of a member.
+    pub(super) async fn log_record(
+        &self,
+        logs: &PartialParityLogs,
+        slot: SlotId,
+        record: PplRecord,
+    ) -> Logged {
+        let (answer, logged) = oneshot::channel();
+        let begins = {
+            let mut members = logs.members();
+            let Some(log) = members.get_mut(&slot) else {
+                return Logged::PlanAgain;
+            };
+            log.waiting.push_back(WaitingRow { record, answer });
+            !std::mem::replace(&mut log.is_driven, true)
+        };
+        if begins {
+            self.spawn_header(slot);
+        }
+        logged.await.unwrap_or_else(|_| {
+            let error = IoError::new(Errno::Io, Operation::Write, None);
+            Logged::Failed(error.because("the task that wrote the partial parity log panicked"))
+        })
+    }
+
+    fn spawn_header(&self, slot: SlotId) {
+        drop(self.spawn(move |array| async move {
+            let logs = array.rows.logs.as_ref().expect("it keeps logs");
+            array.write_header(logs, slot).await;
+            let more = {
+                let mut members = logs.members();
+                let log = members.get_mut(&slot).expect("logs stay");
+                log.is_driven = !log.waiting.is_empty();
+                log.is_driven
+            };
+            if more {
+                array.spawn_header(slot);
+            }
+        }));
+    }
+
+    /// Writes a header for rows that wait, and waits until they were written.
+    async fn write_header(&self, logs: &PartialParityLogs, slot: SlotId) {
+        let (rows, unflushed) = {
+            let mut members = logs.members();
+            let log = members.get_mut(&slot).expect("logs stay");
+            (log.take(), std::mem::take(&mut log.unflushed))
+        };
+        let answer_all = |rows: Vec<WaitingRow>, answer: &dyn Fn() -> Logged| {
+            for row in rows {
+                // A row that has gone wants no answer.
+                drop(row.answer.send(answer()));
+            }
+        };
+        // What the header before has must not be forgotten: a change of one of its rows may have failed.
+        let is_unsynced = self.lock().state.is_unsynced();
+        // A member that has failed may be closed already.
+        let target = self.holder_in(slot).filter(|_| !is_unsynced);
+        let Some(target) = target else {
+            return answer_all(rows, &|| Logged::PlanAgain);
+        };
+        if let Err(error) = self.flush_parts(&unflushed).await {
+            let mut members = logs.members();
+            let log = members.get_mut(&slot).expect("logs stay");
+            log.unflushed.extend(unflushed);
+            drop(members);
+            return answer_all(rows, &|| Logged::Failed(error.clone()));
+        }
+        let (place, data, turns) = {
+            let mut members = logs.members();
+            let log = members.get_mut(&slot).expect("logs stay");
+            log.image(&rows, logs.next_header())
+        };
+        let written = async {
+            if turns {
+                // Where a cut leaves the old header, but not what was behind it, an old one would count.
+                let first = Range::new(place.offset, HEADER_LEN);
+                let none = invalid_header();
+                target.write_at(first, none, WriteFlags::FUA).await?;
+            }
+            target.write_at(place, data, WriteFlags::FUA).await
+        };
+        if let Err(error) = written.await {
+            let failing = self.fail_slot(slot, &error.to_string());
+            return answer_all(rows, &|| match failing {
+                Failing::Last => Logged::Failed(error.clone()),
+                _ => Logged::PlanAgain,
+            });
+        }
+        let (open, mut ended) = mpsc::channel(1);
+        let parts: Vec<usize> = rows
+            .iter()
+            .flat_map(|row| row.record.parts.clone())
+            .collect();
+        answer_all(rows, &|| {
+            Logged::Durable(LogTicket {
+                _open: open.clone(),
+            })
+        });
+        drop(open);
+        // No ticket sends anything: this resolves once all were dropped.
+        assert_eq!(ended.recv().await, None, "a ticket is only held");
+        let mut members = logs.members();
+        let log = members.get_mut(&slot).expect("logs stay");
+        log.unflushed.extend(parts);
+    }
+
+    /// The member of a slot, if it holds a part.
+    fn holder_in(&self, slot: SlotId) -> Option<Arc<Target>> {
+        let view = self.view();
+        let mut holders = view.holders().map(|holder| &holder.target);
+        holders.find(|target| target.slot == slot).cloned()
+    }
+
+    /// Flushes the holders of parts, and makes durable which of them failed at that.
+    async fn flush_parts(&self, parts: &BTreeSet<usize>) -> Result<(), IoError> {
+        let view = self.view();
+        let holders = parts.iter().filter_map(|part| view.holder(*part));
+        let flushes = holders.map(|holder| {
+            let target = holder.target.clone();
+            async move { (target.slot, target.flush().await) }
+        });
+        for (slot, flushed) in join_all(flushes).await {
+            if let Err(error) = flushed
+                && self.fail_slot(slot, &error.to_string()) == Failing::Last
+            {
+                return Err(error);
+            }
+        }
+        self.record(State::is_recorded).await
+    }
+}

@@ -1,0 +1,484 @@
+//! Changes of arrays with parity, row by row.
+//!
+//! # Invariants
+//!
+//! * Members know durably that the array is dirty, and the bits of a row, before any byte of it is written.
+//! * A row is acknowledged once data and parity are on all holders that have not failed, and the failures are durable.
+//! * Trims and zeroes of whole rows leave all members zeroed there, parity too; of other rows trims do nothing. With partial
+//!   parity logs zeroes are written like data, and trims do nothing at all.
+
+use std::sync::Arc;
+
+use block::{Errno, IoBufs, IoError, Operation, Range, WriteFlags};
+use futures_util::future::join_all;
+use tokio::sync::oneshot;
+
+use super::super::super::parity::member_reads::{BYTES_AT_ONCE_MAX, FailedRead, SpanSource};
+use super::super::super::parity::plan::{Bytes, Gone, run, single};
+use super::super::super::parity::ppl_passes::{self, PplSpan, passes};
+use super::super::super::parity::stripe_compute::{MemberWrite, join_writes, parity_writes};
+use super::super::super::parity::stripe_gather::{RowBatch, RowPiece};
+use super::super::super::parity::stripe_plan::{StripeMembers, StripePlan, plan_stripe};
+use super::super::RedundantArray;
+use super::super::member_table::Failing;
+use super::super::members::{Target, is_timeout};
+use super::super::range_locks::{Cancelled, Kind};
+use super::super::state::State;
+use super::super::write::{Change, Changing, send_to};
+use super::columns::{Columns, held};
+use super::ppl_log::{LogTicket, Logged};
+use super::ppl_mode::LogMode;
+use crate::blocks::slice;
+use crate::zeroes::zeroes;
+
+/// What one member answered to what it was sent of a row.
+struct RowAnswer {
+    target: Arc<Target>,
+    within: Range,
+    result: Result<(), IoError>,
+}
+
+/// How a row was changed.
+struct RowOutcome {
+    result: Result<(), IoError>,
+    /// Something was not answered in time, and may land later.
+    is_late: bool,
+}
+
+/// What became of what a log was to get.
+enum Logging {
+    /// It is durable, until the ticket is dropped; or there is nothing to log.
+    Done(Option<LogTicket>),
+    /// Members have changed.
+    PlanAgain,
+    Failed(IoError),
+}
+
+/// Reads what a plan reads. `None`: members could not be read, which are added to those that failed.
+async fn read_all(
+    columns: &Columns<'_>,
+    plan: &StripePlan,
+    failed: &mut Vec<FailedRead>,
+) -> Option<Vec<IoBufs>> {
+    let reads = join_all(plan.reads.iter().map(|read| columns.ask(*read))).await;
+    let before = failed.len();
+    let mut answers = Vec::with_capacity(reads.len());
+    for (bytes, answer) in plan.reads.iter().zip(reads) {
+        match answer {
+            Ok(data) => answers.push(data),
+            Err(error) => failed.push((*bytes, error)),
+        }
+    }
+    (failed.len() == before).then_some(answers)
+}
+
+impl RowOutcome {
+    const fn refused(error: IoError) -> Self {
+        Self {
+            result: Err(error),
+            is_late: false,
+        }
+    }
+}
+
+impl RedundantArray {
+    /// Carries out a change of an array with parity.
+    pub(in super::super) async fn change_rows(
+        &self,
+        range: Range,
+        what: Change,
+        flags: WriteFlags,
+    ) -> Result<(), IoError> {
+        let place = self.places.acquire().await;
+        let _place = place.expect("the semaphore is never closed");
+        match what {
+            Change::Data(data) => self.write_rows(range, &data, flags).await,
+            Change::Zeroes | Change::Trim => self.zero_rows(range, &what, flags).await,
+        }
+    }
+
+    /// Writes `range`, each row of it with what else arrives for that.
+    async fn write_rows(
+        &self,
+        range: Range,
+        data: &IoBufs,
+        flags: WriteFlags,
+    ) -> Result<(), IoError> {
+        let mut waiting = Vec::new();
+        for piece in self.row_pieces(range, data) {
+            waiting.push(self.submit(piece, flags));
+        }
+        let mut result = Ok(());
+        for answer in waiting {
+            let answer = answer.await.unwrap_or_else(|_| {
+                let error = IoError::new(Errno::Io, Operation::Write, Some(range));
+                Err(error.because("the task that wrote it panicked"))
+            });
+            result = result.and(answer);
+        }
+        result
+    }
+
+    /// A write, cut where rows begin.
+    fn row_pieces(&self, range: Range, data: &IoBufs) -> Vec<RowPiece> {
+        let row_len = self.row_len();
+        let mut pieces = Vec::new();
+        let mut at = range.offset;
+        while at < range.end() {
+            let end = ((at / row_len + 1) * row_len).min(range.end());
+            let piece = Range::new(at, end - at);
+            let start = Range::new(0, at - range.offset).len_usize();
+            pieces.push(RowPiece {
+                range: piece,
+                data: slice(data, start, piece.len_usize()),
+            });
+            at = end;
+        }
+        pieces
+    }
+
+    fn row_len(&self) -> u64 {
+        let layout = self.layout();
+        layout.parity().expect("it keeps parity").row_len()
+    }
+
+    /// Adds a write of one row to what is written of that next.
+    fn submit(&self, piece: RowPiece, flags: WriteFlags) -> oneshot::Receiver<Result<(), IoError>> {
+        let row = piece.range.offset / self.row_len();
+        let (waiter, answer) = oneshot::channel();
+        if self.rows.gather().add(row, piece, flags, waiter) {
+            drop(self.spawn(move |array| async move { array.write_batch(row).await }));
+        }
+        answer
+    }
+
+    /// Writes what was gathered of a row once it is its turn.
+    async fn write_batch(&self, row: u64) {
+        let stripe = self.rows.stripes.acquire().await;
+        let _stripe = stripe.expect("the semaphore is never closed");
+        let layout = self.layout();
+        let chunk = layout.parity().expect("it keeps parity").chunk;
+        let columns = Range::new(row * chunk, chunk);
+        let begun = self.begin_rows(Operation::Write, columns).await;
+        let batch = self.rows.gather().take(row);
+        let result = match begun {
+            Ok(changing) => {
+                let outcome = self.write_row(row, columns, &batch).await;
+                self.end_rows(changing, outcome).await
+            }
+            Err(error) => Err(error),
+        };
+        batch.answer(&result);
+    }
+
+    /// Waits for the turn of some columns, and until members know what they must before these are changed.
+    async fn begin_rows(
+        &self,
+        operation: Operation,
+        columns: Range,
+    ) -> Result<Changing<'_>, IoError> {
+        let mut changing = self.turn(operation, columns, Kind::Change).await?;
+        // Logs hold nothing old once members are dirty.
+        drop(self.admit_row().await?);
+        self.record(|state| state.is_ready(columns)).await?;
+        changing.in_flight = Some(Cancelled::Data { landed: false });
+        Ok(changing)
+    }
+
+    /// Makes durable what became of members; what may still land keeps its turn.
+    async fn end_rows(
+        &self,
+        mut changing: Changing<'_>,
+        outcome: RowOutcome,
+    ) -> Result<(), IoError> {
+        let RowOutcome { result, is_late } = outcome;
+        changing.in_flight = changing.in_flight.filter(|_| result.is_err() && is_late);
+        self.record(State::is_recorded).await?;
+        result
+    }
+
+    /// Writes a row, of which the caller has the turn.
+    async fn write_row(&self, row: u64, range: Range, batch: &RowBatch) -> RowOutcome {
+        let new = self.data_writes(batch);
+        let Some(logs) = &self.rows.logs else {
+            return self.write_pass((row, range), new, batch.flags, &[]).await;
+        };
+        let (layout, view) = (self.layout(), self.view());
+        let layout = layout.parity().expect("it keeps parity");
+        let known = (&held(&view)[..], logs.parity_max);
+        let mut outcome = RowOutcome {
+            result: Ok(()),
+            is_late: false,
+        };
+        for pass in passes(layout, row, &new, known) {
+            let (writes, spans) = (pass.writes, pass.spans);
+            let written = self
+                .write_pass((row, range), writes, batch.flags, &spans)
+                .await;
+            outcome.is_late |= written.is_late;
+            outcome.result = written.result;
+            if outcome.result.is_err() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    /// Writes some of a row, with the parity of it. `spans`: what the partial parity log gets before.
+    async fn write_pass(
+        &self,
+        (row, range): (u64, Range),
+        new: Vec<MemberWrite>,
+        flags: WriteFlags,
+        spans: &[PplSpan],
+    ) -> RowOutcome {
+        let written: Vec<Bytes> = new.iter().map(|write| write.bytes).collect();
+        let mut failed: Vec<FailedRead> = Vec::new();
+        loop {
+            let mode = match self.admit_row().await {
+                Ok(mode) => mode,
+                Err(error) => return RowOutcome::refused(error),
+            };
+            let mut columns = Columns::of(self, range);
+            for (bytes, _) in &failed {
+                columns.lost.add(bytes.part, bytes.range);
+            }
+            let members = StripeMembers {
+                lost: &columns.lost,
+                held: &held(&columns.view),
+                trust: self.rows.trust,
+            };
+            let plan = match plan_stripe(columns.layout().row(row), &written, members) {
+                Ok(plan) => plan,
+                Err(gone) => {
+                    return RowOutcome::refused(self.row_is_gone(&columns, &gone, &failed));
+                }
+            };
+            let room = self.room_for(&plan).await;
+            let Some(answers) = read_all(&columns, &plan, &mut failed).await else {
+                continue;
+            };
+            let mut writes = parity_writes(&plan, &answers, &new);
+            let is_kept = mode.as_deref() == Some(&LogMode::Kept);
+            let ticket = match self
+                .log_pass(is_kept, &columns, row, (spans, &writes, &new))
+                .await
+            {
+                Logging::Done(ticket) => ticket,
+                Logging::PlanAgain => continue,
+                Logging::Failed(error) => return RowOutcome::refused(error),
+            };
+            writes.extend(new);
+            let sent = self.send_row(&columns, writes, flags).await;
+            let mut outcome = self.conclude_row(range, sent);
+            if mode.is_some() && outcome.result.is_ok() {
+                // Which members failed is durable before the log forgets what they lack.
+                outcome.result = self.record(State::is_recorded).await;
+            }
+            drop((ticket, mode));
+            // A repair takes room of its own.
+            drop(room);
+            if outcome.result.is_ok() {
+                self.repair_reads(failed).await;
+            }
+            return outcome;
+        }
+    }
+
+    /// Writes into the log of the member with the parity of a row what is needed to repair that.
+    async fn log_pass(
+        &self,
+        is_kept: bool,
+        columns: &Columns<'_>,
+        row: u64,
+        (spans, parity, new): (&[PplSpan], &[MemberWrite], &[MemberWrite]),
+    ) -> Logging {
+        let Some(logs) = self.rows.logs.as_ref().filter(|_| is_kept) else {
+            return Logging::Done(None);
+        };
+        let layout = columns.layout();
+        let Some(target) = columns.target(layout.row(row).p) else {
+            // No parity, no log: that the part is missing must be durable before data are sent.
+            return match self.record(State::is_recorded).await {
+                Ok(()) => Logging::Done(None),
+                Err(error) => Logging::Failed(error),
+            };
+        };
+        let record = ppl_passes::record(layout, row, spans, (parity, new));
+        match self.log_record(logs, target.slot, record).await {
+            Logged::Durable(ticket) => Logging::Done(Some(ticket)),
+            Logged::PlanAgain => Logging::PlanAgain,
+            Logged::Failed(error) => Logging::Failed(error),
+        }
+    }
+
+    /// What a batch writes to parts with data.
+    fn data_writes(&self, batch: &RowBatch) -> Vec<MemberWrite> {
+        let layout = self.layout();
+        let layout = layout.parity().expect("it keeps parity");
+        let mut writes = Vec::new();
+        for piece in &batch.pieces {
+            let mut at = piece.range.offset;
+            while at < piece.range.end() {
+                let len = run(layout, at).min(piece.range.end() - at);
+                let start = Range::new(0, at - piece.range.offset).len_usize();
+                let range = Range::new(at, len);
+                writes.push(MemberWrite {
+                    bytes: single(layout, range).expect("a run lies on one part"),
+                    data: slice(&piece.data, start, range.len_usize()),
+                });
+                at += len;
+            }
+        }
+        join_writes(writes)
+    }
+
+    /// Room for what a plan reads.
+    async fn room_for(&self, plan: &StripePlan) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        let bytes: u64 = plan.reads.iter().map(|read| read.range.len).sum();
+        if bytes == 0 {
+            return None;
+        }
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let permit = self.rows.room.acquire_many(bytes.min(BYTES_AT_ONCE_MAX));
+        Some(permit.await.expect("the room is never closed"))
+    }
+
+    /// Sends what is written of a row to all holders at once.
+    async fn send_row(
+        &self,
+        columns: &Columns<'_>,
+        writes: Vec<MemberWrite>,
+        flags: WriteFlags,
+    ) -> Vec<RowAnswer> {
+        let sends = join_writes(writes).into_iter().filter_map(|write| {
+            let target = columns.target(write.bytes.part)?.clone();
+            Some(async move {
+                let within = write.bytes.range;
+                let result = target.write(within, write.data, flags).await;
+                RowAnswer {
+                    target,
+                    within,
+                    result,
+                }
+            })
+        });
+        join_all(sends).await
+    }
+
+    /// Decides what becomes of the members that failed at a change of `columns`. `Err`: one that cannot be failed did not
+    /// take its bytes, and parity is not trusted there any more.
+    fn conclude_row(&self, columns: Range, answers: Vec<RowAnswer>) -> RowOutcome {
+        let mut outcome = RowOutcome {
+            result: Ok(()),
+            is_late: false,
+        };
+        for answer in answers {
+            let target = &answer.target;
+            let Err(error) = answer.result else {
+                if !self.view().no_bad {
+                    self.lock().state.made_good(target.slot, answer.within);
+                }
+                continue;
+            };
+            outcome.is_late |= is_timeout(&error);
+            if self.fail_slot(target.slot, &error.to_string()) == Failing::Last {
+                outcome.result = Err(error);
+            }
+        }
+        if outcome.result.is_err() {
+            self.lock().state.need(columns);
+        }
+        outcome
+    }
+
+    /// Why a row cannot be written.
+    fn row_is_gone(&self, columns: &Columns<'_>, gone: &Gone, failed: &[FailedRead]) -> IoError {
+        let of_part = |part: &usize| {
+            let mut failed = failed.iter().rev();
+            let why = match failed.find(|(bytes, _)| bytes.part == *part) {
+                Some((_, error)) => format!(" ({error})"),
+                None => columns.why_lost(*part, gone.columns),
+            };
+            format!("part {part} {}{why}", columns.name(*part))
+        };
+        let parts: Vec<String> = gone.parts.iter().map(of_part).collect();
+        let head = match gone.unsynced {
+            true => {
+                "parity cannot be trusted here, since the array was not stopped cleanly, and these cannot be read"
+            }
+            false => "too many members cannot be read here",
+        };
+        let why = format!("{head}: {}; nothing was written", parts.join(", "));
+        IoError::new(Errno::Io, Operation::Write, None).because(why)
+    }
+
+    /// Zeroes `range`: whole rows on all members, parity too. A trim does nothing else.
+    async fn zero_rows(
+        &self,
+        range: Range,
+        what: &Change,
+        flags: WriteFlags,
+    ) -> Result<(), IoError> {
+        if self.rows.logs.is_some() {
+            let data = zeroes(range.len_usize());
+            return match what {
+                Change::Trim => Ok(()),
+                _ => self.write_rows(range, &data, flags & WriteFlags::FUA).await,
+            };
+        }
+        let row_len = self.row_len();
+        let first = range.offset.div_ceil(row_len);
+        let behind = (range.end() / row_len).max(first);
+        let is_trim = matches!(what, Change::Trim);
+        let (start, end) = (first * row_len, behind * row_len);
+        let parts = match start < end {
+            true => vec![
+                Range::new(range.offset, start - range.offset),
+                Range::new(end, range.end() - end),
+            ],
+            false => vec![range],
+        };
+        for part in parts
+            .into_iter()
+            .filter(|part| !is_trim && !part.is_empty())
+        {
+            let data = zeroes(part.len_usize());
+            self.write_rows(part, &data, flags & WriteFlags::FUA)
+                .await?;
+        }
+        if start == end {
+            return Ok(());
+        }
+        let operation = what.operation();
+        let flags = if is_trim { WriteFlags::empty() } else { flags };
+        self.in_task(move |array| async move {
+            let chunk = array.layout().parity().expect("it keeps parity").chunk;
+            let columns = Range::new(first * chunk, (behind - first) * chunk);
+            array.zero_columns(operation, columns, flags).await
+        })
+        .await
+    }
+
+    async fn zero_columns(
+        &self,
+        operation: Operation,
+        range: Range,
+        flags: WriteFlags,
+    ) -> Result<(), IoError> {
+        let changing = self.begin_rows(operation, range).await?;
+        let columns = Columns::of(self, range);
+        let holders = columns.view.holders().map(|holder| holder.target.clone());
+        let sends = holders.map(async |target| {
+            let result = send_to(&target, range, Change::Zeroes, flags).await;
+            RowAnswer {
+                target,
+                within: range,
+                result,
+            }
+        });
+        let answers = join_all(sends).await;
+        let outcome = self.conclude_row(range, answers);
+        self.end_rows(changing, outcome).await
+    }
+}
