@@ -79,6 +79,33 @@ quietly lvm lvrename -q vg/films vg/again
 quietly lvm lvremove -q -y vg/fresh10
 volumes="one:1 three:2 zero:0 again:1"
 judge changed
+
+# We extend and reduce: `one` is opened by us with its new size before the kernel has it, `three` and `zero` are not, and
+# `five` was extended by LVM while it was inactive. What we reduce and extend again is not taken to be in sync.
+quietly lvm vgchange -q -ay vg
+quietly lvm lvcreate -q -y -n five --type raid5 --stripes 2 -L 4M vg
+in_sync
+deactivate
+quietly lvm lvextend -q -L +2M vg/five
+expected=$(host resize)
+agree
+for word in $expected; do
+    name=${word%%:*}
+    same $name "$name:$(blockdev --getsize64 /dev/mapper/vg-$name):$(sum /dev/mapper/vg-$name)" "$word"
+done
+same sizes "$(blockdev --getsize64 /dev/mapper/vg-three) $(blockdev --getsize64 /dev/mapper/vg-zero)" "10485760 6291456"
+in_sync
+for name in one three five; do
+    quietly dmsetup message vg-$name 0 check
+    sleep 1
+    for _ in $(seq 300); do
+        dmsetup status vg-$name | grep -q ' idle ' && break
+        sleep 0.1
+    done
+    same "$name, mismatches" "$(dmsetup status vg-$name | awk '{ print $(NF - 2) }')" 0
+done
+volumes="one:1 three:2 zero:0 again:1 five:1"
+judge resized
 #: host
 . "$SCRIPTS/volumes/host.sh"
 
@@ -134,5 +161,16 @@ change)
     change rename vg/fresh films
     put one 30 8
     print one three zero films fresh10
+    ;;
+resize)
+    change extend vg/one --size 12M
+    put one 4 12
+    change reduce vg/one --size 6M --force
+    change extend vg/one --size 10M
+    put one 12 10
+    change extend vg/three --size 10M
+    change extend vg/zero --size 6M
+    put five 20 6
+    print one five
     ;;
 esac
