@@ -156,8 +156,8 @@ fn an_array_that_was_written_when_the_server_was_killed_in_a_rebuild_is_refused_
     let folder = Folder::new();
     let mut server = rebuilding(&folder);
     let load = Load::start(&server);
+    load.wait_for(40);
     wait_until(&mut server, "in the middle", is_in_the_middle);
-    load.wait_for(1);
     server.kill();
     let mut kept = load.cut_off();
     let members = ["a.img", "e.img", "c.img", "d.img"].map(|name| folder.at(name));

@@ -52,6 +52,12 @@ const VARYING: &[(&str, &str)] = &[
     // What the machine's own disk is.
     ("rotational +(yes|no)", "rotational <ANY>"),
     (" ROTATIONAL\\b", ""),
+    // Where the machine's filesystem put a file, and ext4 the files of a guide.
+    (
+        "\\btakes +[0-9.]+ [KMGT]?i?B \\([0-9]+ bytes\\) of its",
+        "takes <SIZE> of its",
+    ),
+    ("(\\bmnt/[0-9]{2}\\s+){3,}mnt/[0-9]{2}\\b", "<FILES>"),
     // How far an array's bookkeeping is depends on when it is looked at.
     ("\\b[0-9]+ events", "<COUNT> events"),
     ("\\bthe array [0-9]+", "the array <COUNT>"),
@@ -238,6 +244,13 @@ mod tests {
         assert!(!same("nbd://127.0.0.1:10998/a", "nbd://127.0.0.1:10809/a"));
         assert!(same("on 127.0.0.1:47854", "on 127.0.0.1:33000"));
         assert!(!same("2 of 3 parts", "1 of 3 parts"));
+        assert!(same(
+            "mnt/1 mnt/12 mnt/13 mnt/14 mnt/15",
+            "mnt/1 mnt/07 mnt/13 mnt/14 mnt/15 mnt/16"
+        ));
+        assert!(!same("mnt/12 mnt/13 mnt/14 mnt/15", "mnt/12"));
+        let takes = "takes 5.04 MiB (5283840 bytes) of its filesystem";
+        assert!(same(takes, &takes.replace("5283840", "5287936")));
     }
 
     #[test]
