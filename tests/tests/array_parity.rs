@@ -95,10 +95,9 @@ fn a_member_fails_and_is_taken_back_and_another_takes_its_place_while_it_is_writ
     assert_held(&folder, &[&a, &e, &c, &d], &kept);
 }
 
-/// A server of a RAID 5 that lacks a member, and rebuilds a new one so slowly that it can be met in the middle.
-fn rebuilding(folder: &Folder) -> Server {
+/// A server of a RAID 5 that lacks a member, and is clean.
+fn degraded(folder: &Folder) -> Server {
     let [a, b, c, d] = NAMES.map(|name| folder.empty(name, SIZE));
-    let e = folder.empty("e.img", SIZE);
     let members = [a.as_str(), &b, &c, &d];
     create_level("5", &members, &["--assume-clean", "--chunk", "64K"]);
     let mut server = Server::start(&[&expression(&members)]);
@@ -109,9 +108,14 @@ fn rebuilding(folder: &Folder) -> Server {
     load.wait_for(100);
     load.stop();
     wait_until(&mut server, "clean", |status| status["clean"] == true);
-    let slow = format!("throttle({e}, write-bytes=1M/s)");
-    array(&mut server, "add", &["--disk", &slow]);
     server
+}
+
+/// Gives its array a new member, which is rebuilt so slowly that it can be met in the middle. Writes are as slow meanwhile.
+fn begin_rebuild(folder: &Folder, server: &mut Server) {
+    let e = folder.empty("e.img", SIZE);
+    let slow = format!("throttle({e}, write-bytes=1M/s)");
+    array(server, "add", &["--disk", &slow]);
 }
 
 /// Whether a rebuild is under way, and some of it is written down.
@@ -123,7 +127,8 @@ fn is_in_the_middle(status: &serde_json::Value) -> bool {
 #[test]
 fn a_rebuild_goes_on_where_it_was_after_the_server_was_killed() {
     let folder = Folder::new();
-    let mut server = rebuilding(&folder);
+    let mut server = degraded(&folder);
+    begin_rebuild(&folder, &mut server);
     wait_until(&mut server, "in the middle", is_in_the_middle);
     server.kill();
     let [a, c, d, e] = ["a.img", "c.img", "d.img", "e.img"].map(|name| folder.at(name));
@@ -154,10 +159,12 @@ fn a_rebuild_goes_on_where_it_was_after_the_server_was_killed() {
 #[test]
 fn an_array_that_was_written_when_the_server_was_killed_in_a_rebuild_is_refused_and_can_be_read() {
     let folder = Folder::new();
-    let mut server = rebuilding(&folder);
+    let mut server = degraded(&folder);
     let load = Load::start(&server);
-    load.wait_for(40);
+    load.wait_for(60);
+    begin_rebuild(&folder, &mut server);
     wait_until(&mut server, "in the middle", is_in_the_middle);
+    load.wait_for(1);
     server.kill();
     let mut kept = load.cut_off();
     let members = ["a.img", "e.img", "c.img", "d.img"].map(|name| folder.at(name));
