@@ -116,7 +116,7 @@ where
 }
 
 /// Runs `work` on a thread of the small blocking pool. What takes many milliseconds of a processor, or is requested by
-/// clients in any number, is for [`long_work`](crate::long_work).
+/// clients in any number, is for [`long_work`](crate::long_work()).
 ///
 /// # Panics
 /// Outside [`run`], and where `work` panics.

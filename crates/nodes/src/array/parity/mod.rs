@@ -10,7 +10,7 @@
 //! ppl_passes      what a partial parity log gets before    ppl_strips     what one says after a crash
 //! ```
 //!
-//! Arrays that are open for writing are [`redundant`](super::mirror)s, by its `rows`: they use `layout`, `plan`, `rebuild`,
+//! Arrays that are open for writing are [`redundant`](super::redundant), by its `rows`: they use `layout`, `plan`, `rebuild`,
 //! `member_reads` and `stripe_*`. The rest is of [`Parity`].
 //!
 //! # Invariants
