@@ -109,7 +109,9 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
 fn symbols(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
     let tree = Tree::new("outboard-dbgsym", &release.architecture, work)?;
     tree.file(&binary.symbols_at, &fs::read(&binary.symbols)?, DATA)?;
-    add_documents(&tree, release)?;
+    // Debug packages have no documents of their own.
+    let documents = tree.folder(DOCUMENTS)?;
+    std::os::unix::fs::symlink("outboard", documents.join(tree.name))?;
     tree.describe(&control(
         release,
         &About {
