@@ -129,6 +129,12 @@ pub trait BlockDevice: Debug + Send + Sync {
     fn file_region(&self, _range: Range) -> Option<FileRegion> {
         None
     }
+
+    /// The same for as many of the first bytes of `range` as lie together, and how many these are: for a node that deals its
+    /// bytes out to children that may change, and so has no [`remap_start`](Self::remap_start).
+    fn file_region_start(&self, range: Range) -> Option<(FileRegion, u64)> {
+        Some((self.file_region(range)?, range.len))
+    }
 }
 
 /// Follows [`BlockDevice::remap`] down to the node that holds the bytes of `range`.

@@ -6,7 +6,7 @@
 pub(crate) const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
 /// Second eight bytes of a newstyle server and first of every option: `IHAVEOPT`.
 pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
-/// Second eight bytes of an oldstyle server, which no current server sends.
+/// Second eight bytes of an oldstyle server (`nbdkit --oldstyle`, nbd-server before 3.10 without export names).
 pub(crate) const OLDSTYLE_MAGIC: u64 = 0x0000_4202_8186_1253;
 /// First eight bytes of a reply to an option.
 pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
@@ -21,8 +21,12 @@ pub(crate) const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
 /// First four bytes of an extended reply chunk.
 pub(crate) const EXTENDED_CHUNK_MAGIC: u32 = 0x6e8a_278c;
 
-/// The greeting of a newstyle server: two magics and its flags.
-pub(crate) const GREETING_LEN: usize = 18;
+/// The two magics that every server begins with.
+pub(crate) const MAGICS_LEN: usize = 16;
+/// The flags of a newstyle server behind its magics.
+pub(crate) const HANDSHAKE_FLAGS_LEN: usize = 2;
+/// What an oldstyle server sends behind its magics: size, handshake flags, transmission flags, zeroes.
+pub(crate) const OLDSTYLE_LEN: usize = 8 + 2 + 2 + 124;
 /// Magic, option and length.
 pub(crate) const OPTION_HEADER_LEN: usize = 16;
 /// Magic, option, reply type and length.

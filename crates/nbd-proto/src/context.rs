@@ -9,6 +9,17 @@ use crate::wire::string;
 /// The context that reports holes and zeroes; its status is [`crate::AllocationFlags`].
 pub const BASE_ALLOCATION: &str = "base:allocation";
 
+/// The context in which QEMU's server reports the layer of a chain of images that has a range allocated: its
+/// status is 0 where none has, 1 for the image itself, 2 for its backing file, and so on (QEMU, `docs/interop/nbd.rst`).
+pub const QEMU_ALLOCATION_DEPTH: &str = "qemu:allocation-depth";
+
+/// The beginning of the names of the contexts in which QEMU's server reports dirty bitmaps; the bitmap's own name
+/// follows. A status has [`QEMU_DIRTY`] where the range was written.
+pub const QEMU_DIRTY_BITMAP: &str = "qemu:dirty-bitmap:";
+
+/// The bit of a dirty range in a status of a [`QEMU_DIRTY_BITMAP`].
+pub const QEMU_DIRTY: u64 = 1;
+
 /// A metadata context that both sides agreed on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MetaContext {

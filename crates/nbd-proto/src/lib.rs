@@ -39,7 +39,9 @@ mod wire;
 mod writers;
 
 pub use consts::{DEFAULT_PORT, OptionCode, OptionReply, limits};
-pub use context::{BASE_ALLOCATION, MetaContext};
+pub use context::{
+    BASE_ALLOCATION, MetaContext, QEMU_ALLOCATION_DEPTH, QEMU_DIRTY, QEMU_DIRTY_BITMAP,
+};
 pub use errno::WireError;
 pub use flags::{
     AllocationFlags, ChunkFlags, ClientFlags, CommandFlags, HandshakeFlags, TransmissionFlags,
@@ -52,7 +54,7 @@ pub use handshake::server::{
     CloseReason, ContextOffer, ExportPurpose, HandshakeEvent, Refusal, ServerHandshake,
     ServerHandshakeConfig, TlsMode,
 };
-pub use handshake::{ExportInfo, Negotiated};
+pub use handshake::{ExportInfo, HandshakeStyle, Negotiated};
 pub use reply::{
     BadFilter, CHUNK_LEN, ChunkKind, ChunkRange, Extent, OFFSET_DATA_LEN, OFFSET_HOLE_LEN,
     ReplyHead, ReplyTo, SIMPLE_REPLY_LEN, StatusFilter, chunk_header, error_chunk,
@@ -60,7 +62,7 @@ pub use reply::{
 };
 pub use request::{BadMagic, Command, EXTENDED_REQUEST_LEN, REQUEST_LEN, Request};
 pub use transmission::{BrokenReply, Decoded, Expected, ReplyDecoder, ReplyEvent, TooManyInFlight};
-pub use uri::{NbdUri, Transport, UriError, UriTls};
+pub use uri::{NbdUri, TlsVersion, Transport, UriError, UriTls};
 pub use writers::{
     AccessMode, BUSY, ClientToken, DiskId, DiskIdentity, FENCED, WriterAccess, WriterPolicy,
     WriterRefusal,

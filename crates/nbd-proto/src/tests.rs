@@ -5,6 +5,7 @@ mod client_contexts;
 mod client_disk;
 mod client_handshake;
 mod client_harness;
+mod client_oldstyle;
 mod client_tls;
 mod extended;
 mod framing;

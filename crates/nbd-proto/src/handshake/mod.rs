@@ -1,4 +1,4 @@
-//! The handshake, fixed newstyle, from the greeting to the first byte of transmission.
+//! The handshake, fixed newstyle, from the greeting to the first byte of transmission. The client knows the older ones too.
 //!
 //! ```text
 //! server                                 client
@@ -61,6 +61,29 @@ impl ExportInfo {
     }
 }
 
+/// Which handshake led to transmission. In the order in which they were invented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HandshakeStyle {
+    /// One export without a name; no options.
+    Oldstyle,
+    /// `EXPORT_NAME` is the only option.
+    Newstyle,
+    /// Options are answered one by one, errors included.
+    FixedNewstyle,
+}
+
+impl HandshakeStyle {
+    /// The name that libnbd gives it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Oldstyle => "oldstyle",
+            Self::Newstyle => "newstyle",
+            Self::FixedNewstyle => "newstyle-fixed",
+        }
+    }
+}
+
 /// What both sides agreed on; transmission follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
@@ -68,6 +91,8 @@ pub struct Negotiated {
     pub export: ExportInfo,
     /// The requested name; empty for the default export.
     pub requested_name: String,
+    /// Which handshake it was.
+    pub style: HandshakeStyle,
     /// How requests and replies look.
     pub framing: Framing,
     /// The metadata contexts that `BLOCK_STATUS` reports; without any the command is not allowed.

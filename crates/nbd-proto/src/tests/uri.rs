@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 
-use crate::{NbdUri, Transport, UriError, UriTls};
+use crate::{NbdUri, TlsVersion, Transport, UriError, UriTls};
 
 fn tcp(host: &str, port: u16, export: &str) -> NbdUri {
     NbdUri {
@@ -30,7 +30,7 @@ fn tls(uri: NbdUri, certificates: Option<&str>, hostname: Option<&str>) -> NbdUr
         tls: Some(UriTls {
             certificates: certificates.map(PathBuf::from),
             hostname: hostname.map(str::to_owned),
-            verify_peer: true,
+            ..UriTls::default()
         }),
         ..uri
     }
@@ -154,6 +154,7 @@ proptest! {
         certificates in prop::option::of("\\PC{1,20}"),
         hostname in prop::option::of("[^\0]{1,20}"),
         verify_peer: bool,
+        minimum in prop::sample::select(&[TlsVersion::Tls12, TlsVersion::Tls13][..]),
         cid: u32,
         port: u32,
     ) {
@@ -161,6 +162,7 @@ proptest! {
             certificates: certificates.map(PathBuf::from),
             hostname,
             verify_peer,
+            minimum,
         };
         for uri in [unix("s", "x"), vsock(cid, port, "x"), tcp("h", 1, "")] {
             let uri = NbdUri { tls: Some(said.clone()), ..uri };
@@ -182,4 +184,24 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn the_oldest_version_of_tls_is_1_3_unless_an_address_says_otherwise() {
+    for (text, minimum) in [
+        ("nbds://h/", TlsVersion::Tls13),
+        ("nbds://h/?tls-minimum=1.3", TlsVersion::Tls13),
+        ("nbds://h/?tls-minimum=1.2", TlsVersion::Tls12),
+    ] {
+        let uri: NbdUri = text.parse().unwrap();
+        assert_eq!(uri.tls.unwrap().minimum, minimum, "{text}");
+    }
+    let unknown = UriError::Value {
+        parameter: "tls-minimum",
+        value: "1.1".to_owned(),
+    };
+    assert_eq!("nbds://x/?tls-minimum=1.1".parse::<NbdUri>(), Err(unknown));
+    let in_the_clear = UriError::NeedsTls("tls-minimum".to_owned());
+    let parsed = "nbd://x/?tls-minimum=1.2".parse::<NbdUri>();
+    assert_eq!(parsed, Err(in_the_clear));
 }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The export is everything behind the first slash, percent-decoded. Under TLS there may be
-//! `tls-certificates=DIR`, `tls-hostname=NAME`, `tls-verify-peer=0` and `tls-type=x509`. Every query
-//! parameter that would be ignored is refused, and so is what would only perhaps be under TLS.
+//! `tls-certificates=DIR`, `tls-hostname=NAME`, `tls-verify-peer=0`, `tls-type=x509`, and `tls-minimum=1.2`, which is our
+//! own. Every query parameter that would be ignored is refused, and so is what would only perhaps be under TLS.
 
 mod parse;
 mod percent;
@@ -44,6 +44,35 @@ pub enum Transport {
     },
 }
 
+/// A version of TLS that connections may have at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum TlsVersion {
+    /// TLS 1.2, for peers with no other.
+    Tls12,
+    /// TLS 1.3.
+    #[default]
+    Tls13,
+}
+
+impl TlsVersion {
+    /// Its number, as options and addresses have it.
+    #[must_use]
+    pub const fn number(self) -> &'static str {
+        match self {
+            Self::Tls12 => "1.2",
+            Self::Tls13 => "1.3",
+        }
+    }
+
+    /// The version with this number; `None` where it is not supported.
+    #[must_use]
+    pub fn from_number(number: &str) -> Option<Self> {
+        [Self::Tls12, Self::Tls13]
+            .into_iter()
+            .find(|version| version.number() == number)
+    }
+}
+
 /// What an address says about TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UriTls {
@@ -54,6 +83,8 @@ pub struct UriTls {
     pub hostname: Option<String>,
     /// Whether the server's certificate is verified. Without, TLS protects from listeners only.
     pub verify_peer: bool,
+    /// The oldest version of TLS that will do.
+    pub minimum: TlsVersion,
 }
 
 impl Default for UriTls {
@@ -62,6 +93,7 @@ impl Default for UriTls {
             certificates: None,
             hostname: None,
             verify_peer: true,
+            minimum: TlsVersion::default(),
         }
     }
 }
@@ -190,6 +222,9 @@ impl NbdUri {
         }
         if !tls.verify_peer {
             parameter("tls-verify-peer", b"0")?;
+        }
+        if tls.minimum != TlsVersion::default() {
+            parameter("tls-minimum", tls.minimum.number().as_bytes())?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::percent::decode;
-use super::{NbdUri, Transport, UriError, UriTls, VSOCK_HOST};
+use super::{NbdUri, TlsVersion, Transport, UriError, UriTls, VSOCK_HOST};
 use crate::consts::{DEFAULT_PORT, limits};
 
 impl FromStr for NbdUri {
@@ -146,6 +146,11 @@ impl Query {
             Some("0") => false,
             Some(other) => return Err(wrong_value("tls-verify-peer", other)),
         };
+        let minimum = match self.take_text("tls-minimum")? {
+            None => TlsVersion::default(),
+            Some(number) => TlsVersion::from_number(&number)
+                .ok_or_else(|| wrong_value("tls-minimum", &number))?,
+        };
         let hostname = self.take_text("tls-hostname")?;
         let certificates = self.take("tls-certificates");
         if certificates.as_ref().is_some_and(Vec::is_empty) {
@@ -155,6 +160,7 @@ impl Query {
             certificates: certificates.map(to_path),
             hostname,
             verify_peer,
+            minimum,
         })
     }
 

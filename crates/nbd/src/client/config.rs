@@ -33,6 +33,9 @@ pub mod limits {
     pub const EXTENTS_AT_ONCE: usize = 64 << 10;
     /// Extents reported of one range; the rest of it counts as data.
     pub const EXTENTS_MAX: usize = 1 << 20;
+    /// Extents taken of one metadata context; the status of the rest is not read. A dirty bitmap in clusters of 64 KiB
+    /// has as many at most on 256 GiB.
+    pub const CONTEXT_EXTENTS_MAX: usize = 4 << 20;
 }
 
 /// How a client behaves.

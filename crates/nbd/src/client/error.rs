@@ -96,6 +96,24 @@ pub enum ClientError {
         /// Where to.
         target: Target,
     },
+    /// The export does not have a metadata context.
+    #[error("{target}: no metadata context {context}")]
+    NoContext {
+        /// Where to.
+        target: Target,
+        /// Its name.
+        context: String,
+    },
+    /// The server failed a request for the status in a metadata context.
+    #[error("{target}: cannot read the status of {context}: {why}")]
+    BlockStatus {
+        /// Where to.
+        target: Target,
+        /// Its name.
+        context: String,
+        /// The server's error.
+        why: String,
+    },
     /// The server broke the protocol.
     #[error("{target}: the server broke the protocol: {broken}")]
     Broken {

@@ -9,7 +9,8 @@
 //! send. The client negotiates and uses what the server has beyond the plain protocol: replies
 //! in chunks, lengths of 64 bits, and `base:allocation`, which is what the disk's extents are.
 //!
-//! [`list`], [`describe`] and [`survey()`] ask a server what it has and use none of it.
+//! [`list`], [`describe`] and [`survey()`] ask a server what it has and use none of it. [`read_context`] reads the status
+//! of an export in any other metadata context, such as a dirty bitmap of QEMU's.
 //!
 //! # Invariants
 //!
@@ -44,6 +45,7 @@
 //! large buffers keep those buffers alive until the next flush.
 
 mod config;
+mod context_map;
 mod device;
 mod dial;
 mod disk;
@@ -56,10 +58,12 @@ mod survey;
 mod target;
 
 pub use config::{ClientConfig, ClientHealth, limits, random_token};
+pub use context_map::{ContextExtent, ContextMap, read_context};
 pub use device::{Client, Cutter};
 pub use dial::{Dialed, dial};
 pub use error::{Changed, ClientError};
 pub use nbd_proto::{AccessMode, ClientToken, DiskIdentity, UriTls, WriterAccess, WriterPolicy};
+pub use nbd_proto::{QEMU_ALLOCATION_DEPTH, QEMU_DIRTY_BITMAP};
 pub use survey::{Description, Listed, Survey, Surveyed, describe, list, survey};
 pub use target::{Address, Target};
 

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
-use nbd_proto::{ClientHandshakeConfig, ExportInfo, Framing, Goal, Negotiated};
+use nbd_proto::{ClientHandshakeConfig, ExportInfo, Framing, Goal, HandshakeStyle, Negotiated};
 
 use crate::client::dial::{Shaken, shake};
 use crate::client::{ClientError, Target, limits};
@@ -29,6 +29,8 @@ pub struct Description {
     pub target: Target,
     /// Name, description, size, abilities and block sizes.
     pub export: ExportInfo,
+    /// Which handshake the server speaks.
+    pub style: HandshakeStyle,
     /// Whether all of this was sent under TLS.
     pub tls: bool,
     /// Whether replies come in chunks: a read may skip holes, an error comes with a text.
@@ -126,6 +128,7 @@ impl Description {
         let contexts = negotiated.contexts.into_iter();
         Self {
             target: target.clone(),
+            style: negotiated.style,
             tls: negotiated.tls,
             structured: negotiated.framing.is_chunked(),
             extended: negotiated.framing.is_extended(),

@@ -52,7 +52,7 @@ impl Target {
             true => VerifyPeer::Yes,
             false => VerifyPeer::No,
         };
-        ClientTls::load(name, tls.certificates.as_deref(), verify)
+        ClientTls::load(name, tls.certificates.as_deref(), verify, tls.minimum)
     }
 }
 

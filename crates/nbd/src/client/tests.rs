@@ -4,6 +4,7 @@
 mod abort;
 mod basics;
 mod connect;
+mod context_map;
 mod dial;
 mod extents;
 mod fake;

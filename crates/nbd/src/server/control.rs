@@ -71,7 +71,36 @@ impl Control {
     /// # Errors
     /// [`ChangeError::NameTwice`], [`ChangeError::NameTooLong`].
     pub fn add(&self, export: Export, rules: Rules) -> Result<(), ChangeError> {
-        self.0.exports.add(export, rules)
+        self.0.exports.add(ServedExport::new(export, rules))
+    }
+
+    /// Serves one more, behind the others, of which the content was changed by `by`, not by its clients: one that wrote
+    /// to it before, and returns with what it has not flushed, is refused as if `by` had taken over writing.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add); [`ChangeError::NotFenced`].
+    pub async fn add_changed(
+        &self,
+        export: Export,
+        rules: Rules,
+        by: &str,
+    ) -> Result<(), ChangeError> {
+        let served = ServedExport::new(export, rules);
+        let limit = self.0.limits.stop_timeout;
+        let fenced = served.fence(self.0.next_id(), by, limit).await;
+        fenced.map_err(|why| ChangeError::NotFenced {
+            name: served.name().to_owned(),
+            why,
+        })?;
+        self.0.exports.add(served)
+    }
+
+    /// How many connections an export has.
+    ///
+    /// # Errors
+    /// [`ChangeError::Unknown`].
+    pub fn clients(&self, name: &str) -> Result<usize, ChangeError> {
+        Ok(self.named(name)?.clients())
     }
 
     /// Ends an export: resolves when its disk is flushed and closed.

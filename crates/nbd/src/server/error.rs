@@ -131,6 +131,14 @@ pub enum ChangeError {
         /// The limit.
         limit: Duration,
     },
+    /// The writers before cannot be kept out.
+    #[error("export {name:?}: its writers before cannot be kept out: {why}")]
+    NotFenced {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// The disk of a client could not be removed.
     #[error("the disk of client {client} could not be removed: {why}")]
     NotRemoved {

@@ -139,15 +139,16 @@ impl Exports {
     }
 
     /// Serves one more.
-    pub(super) fn add(&self, export: Export, rules: Rules) -> Result<(), ChangeError> {
-        if export.name.len() > limits::STRING_MAX {
-            return Err(ChangeError::NameTooLong(export.name));
+    pub(super) fn add(&self, served: Arc<ServedExport>) -> Result<(), ChangeError> {
+        let name = served.name();
+        if name.len() > limits::STRING_MAX {
+            return Err(ChangeError::NameTooLong(name.to_owned()));
         }
         let mut table = self.change();
-        if table.iter().any(|served| served.name() == export.name) {
-            return Err(ChangeError::NameTwice(export.name));
+        if table.iter().any(|other| other.name() == name) {
+            return Err(ChangeError::NameTwice(name.to_owned()));
         }
-        table.push(ServedExport::new(export, rules));
+        table.push(served);
         Ok(())
     }
 

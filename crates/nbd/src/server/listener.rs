@@ -88,7 +88,15 @@ impl Listener {
     /// # Errors
     /// [`ServeError::PathInUse`], [`ServeError::NoSocket`], [`ServeError::Listen`].
     pub fn unix(path: &Path) -> Result<Self, ServeError> {
-        let (listener, file) = socket_file::bind(path)?;
+        Self::unix_with_mode(path, None)
+    }
+
+    /// The same where the socket's file has the permissions of `mode`, as chmod(2) takes them, from its first client on.
+    ///
+    /// # Errors
+    /// As [`unix`](Self::unix).
+    pub fn unix_with_mode(path: &Path, mode: Option<u32>) -> Result<Self, ServeError> {
+        let (listener, file) = socket_file::bind(path, mode)?;
         let bound = Self::with_fd(listener, Some(file));
         bound.map_err(|source| ServeError::Listen {
             address: format!("unix:{}", path.display()),

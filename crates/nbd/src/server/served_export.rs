@@ -74,7 +74,7 @@ impl ServedExport {
             leaving: InFlight::new(),
             emptied: Notify::new(),
             writers_changed: Notify::new(),
-            incarnation: random(),
+            incarnation: u64::from_be_bytes(random()),
         })
     }
 
@@ -409,12 +409,12 @@ impl ExportState {
     }
 }
 
-/// A number that no other opening of a disk has.
-fn random() -> u64 {
-    let mut bytes = [0; 8];
+/// Bytes that no other opening of a disk, and no other client, has.
+pub(super) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
     let rng = SystemRandom::new();
     rng.fill(&mut bytes).expect("the kernel has random bytes");
-    u64::from_be_bytes(bytes)
+    bytes
 }
 
 /// Why a client that got through the handshake is not taken in after all.

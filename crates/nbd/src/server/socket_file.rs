@@ -9,22 +9,27 @@
 
 #![expect(clippy::disallowed_types, reason = "the folder of a socket is no disk")]
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::net::AddressFamily;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, listen, socket_with,
+};
 
 use super::error::ServeError;
 
 /// Another server holds the lock for moments.
 const TRIES: u32 = 250;
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+
+/// Connections that wait to be accepted, as of std's listeners.
+const BACKLOG: i32 = 128;
 
 /// A socket's file that was made here; it goes with this.
 #[derive(Debug)]
@@ -34,8 +39,9 @@ pub(super) struct SocketFile {
     identity: (u64, u64),
 }
 
-/// Listens at `path`. A socket left there by a server that is gone is replaced.
-pub(super) fn bind(path: &Path) -> Result<(OwnedFd, SocketFile), ServeError> {
+/// Listens at `path`. A socket left there by a server that is gone is replaced. The file gets the permissions of `mode`
+/// before the first client can connect; without it, those of the umask.
+pub(super) fn bind(path: &Path, mode: Option<u32>) -> Result<(OwnedFd, SocketFile), ServeError> {
     let failed = |source| ServeError::Listen {
         address: format!("unix:{}", path.display()),
         source,
@@ -53,12 +59,28 @@ pub(super) fn bind(path: &Path) -> Result<(OwnedFd, SocketFile), ServeError> {
         // If something is wrong, bind(2) fails.
         Err(_) => {}
     }
-    let listener = std::os::unix::net::UnixListener::bind(path).map_err(failed)?;
+    let socket = create(path).map_err(|e| failed(e.into()))?;
     let file = SocketFile {
         path: path.to_owned(),
         identity: identity(path).map_err(failed)?,
     };
-    Ok((listener.into(), file))
+    if let Some(mode) = mode {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
+    }
+    listen(&socket, BACKLOG).map_err(|e| failed(e.into()))?;
+    Ok((socket, file))
+}
+
+/// A socket that is bound to `path`, and refuses connections.
+fn create(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 /// Keeps other callers of this function from taking over a socket at `path` until the returned lock is
@@ -99,7 +121,6 @@ enum SocketProbe {
 
 /// Connects to the socket at `path` without waiting. Only `ECONNREFUSED` means that no server listens.
 fn probe_socket(path: &Path) -> SocketProbe {
-    use rustix::net::{SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let connected = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .and_then(|fd| connect(&fd, &SocketAddrUnix::new(path)?));

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nbd_proto::TlsVersion;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -14,7 +15,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 
 use super::error::TlsError;
 use super::files;
-use super::provider::{Clock, provider};
+use super::provider::{Clock, provider, versions};
 
 /// Where Linux distributions keep the authorities that the machine trusts.
 const MACHINE_ROOTS: [&str; 3] = [
@@ -47,11 +48,26 @@ pub struct ClientTls {
 impl ClientTls {
     /// TLS with a server that must have a certificate for `name`, an address or a host's name.
     /// `folder` holds `ca-cert.pem`, and `client-cert.pem` with `client-key.pem` where the server
-    /// wants a certificate; `None`: wherever they are kept on this machine.
+    /// wants a certificate; `None`: wherever they are kept on this machine. No version of TLS before `minimum` will do.
     ///
     /// # Errors
     /// [`TlsError`], which names the file.
-    pub fn load(name: &str, folder: Option<&Path>, verify: VerifyPeer) -> Result<Self, TlsError> {
+    pub fn load(
+        name: &str,
+        folder: Option<&Path>,
+        verify: VerifyPeer,
+        minimum: TlsVersion,
+    ) -> Result<Self, TlsError> {
+        Self::with_provider(name, folder, verify, provider(minimum))
+    }
+
+    /// [`load`](Self::load) with these ciphers, and the versions that they are of.
+    pub(super) fn with_provider(
+        name: &str,
+        folder: Option<&Path>,
+        verify: VerifyPeer,
+        provider: Arc<CryptoProvider>,
+    ) -> Result<Self, TlsError> {
         let found;
         let folder = match folder {
             Some(folder) => Some(folder),
@@ -62,9 +78,8 @@ impl ClientTls {
         };
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| TlsError::ServerName(name.to_owned()))?;
-        let provider = provider();
         let builder = ClientConfig::builder_with_details(provider.clone(), Arc::new(Clock))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(&versions(&provider))
             .map_err(|e| TlsError::Setting(e.to_string()))?;
         let verifier: Arc<dyn ServerCertVerifier> = match verify {
             VerifyPeer::Yes => server_verifier(folder, provider)?,

@@ -76,7 +76,9 @@ fn describe_error(error: &rustls::Error) -> String {
     let text = match error {
         rustls::Error::InvalidCertificate(bad) => return describe_certificate_error(bad),
         rustls::Error::NoCertificatesPresented => "the client has shown no certificate",
-        rustls::Error::PeerIncompatible(_) => "it speaks no TLS 1.3, or none of its ciphers",
+        rustls::Error::PeerIncompatible(_) => {
+            "it speaks no TLS 1.3 (nor 1.2, where tls-minimum allows that), or none of its ciphers"
+        }
         rustls::Error::InvalidMessage(_) => "it does not speak TLS here",
         rustls::Error::PeerMisbehaved(_)
         | rustls::Error::InappropriateMessage { .. }

@@ -5,6 +5,8 @@
 //! * At most [`INCOMING_MAX`] bytes are kept while a message is incomplete.
 //! * What the peer sends behind its handshake is not lost: it goes into the [`Link`].
 
+use nbd_proto::TlsVersion;
+use rustls::ProtocolVersion;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
@@ -143,6 +145,10 @@ impl Handshake {
             RustlsConnection::Server(server) => (server.peer_certificates(), Endpoint::Server),
             RustlsConnection::Client(client) => (client.peer_certificates(), Endpoint::Client),
         };
+        let version = match &self.machine {
+            RustlsConnection::Server(server) => server.protocol_version(),
+            RustlsConnection::Client(client) => client.protocol_version(),
+        };
         let peer_name = certificate
             .and_then(|chain| chain.first())
             .and_then(certificate_name);
@@ -156,9 +162,13 @@ impl Handshake {
                 (secrets, Box::new(keys))
             }
         };
+        let version = match version {
+            Some(ProtocolVersion::TLSv1_2) => TlsVersion::Tls12,
+            _ => TlsVersion::Tls13,
+        };
         let unknown = || rustls::Error::General("a cipher that is not known here".to_owned());
-        let sealer = RecordSealer::new(secrets.tx.0, &secrets.tx.1).ok_or_else(unknown)?;
-        let opener = RecordOpener::new(secrets.rx.0, &secrets.rx.1).ok_or_else(unknown)?;
+        let sealer = RecordSealer::new(version, secrets.tx.0, &secrets.tx.1).ok_or_else(unknown)?;
+        let opener = RecordOpener::new(version, secrets.rx.0, &secrets.rx.1).ok_or_else(unknown)?;
         let channel = Channel::new(side, sealer, opener, keys, self.rekey_after);
         Ok(SecuredConnection {
             link: Link::new(channel, self.opened, self.incoming),

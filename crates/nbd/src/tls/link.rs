@@ -25,17 +25,18 @@ use bytes::BufMut;
 use smallvec::SmallVec;
 
 use super::channel::{Channel, ChannelError, KEY_UPDATE_LEN};
-use super::record::{CONTENT_MAX, HEADER_LEN, OVERHEAD, WIRE_MAX, wire_len};
+use super::record::CONTENT_MAX;
+use super::record_format::{OVERHEAD_MAX, WIRE_MAX};
 use super::scratch;
 
 /// Records sealed and sent with one call.
 const RECORDS_MAX: usize = 8;
-/// Bytes of a full record of ours.
-const STRIDE: usize = CONTENT_MAX + OVERHEAD;
+/// Most bytes of a full record of ours.
+const RECORD_MAX: usize = CONTENT_MAX + OVERHEAD_MAX;
 /// Bytes of content sealed and sent with one call.
 pub(super) const WINDOW: usize = RECORDS_MAX * CONTENT_MAX;
 /// Memory for them.
-pub(super) const SEND_LEN: usize = KEY_UPDATE_LEN + RECORDS_MAX * STRIDE;
+pub(super) const SEND_LEN: usize = KEY_UPDATE_LEN + RECORDS_MAX * RECORD_MAX;
 /// Bytes received with one call, and what was left over before.
 pub(super) const RECEIVE_LEN: usize = 256 << 10;
 
@@ -221,7 +222,7 @@ impl fmt::Debug for Link {
 
 impl LinkState {
     fn has_received(&self) -> bool {
-        let is_whole = |bytes: &[u8]| match wire_len(bytes) {
+        let is_whole = |bytes: &[u8]| match self.channel.wire_len(bytes) {
             Ok(Some(len)) => bytes.len() >= len,
             Ok(None) => false,
             Err(_) => true,
@@ -280,7 +281,7 @@ impl LinkState {
         let (mut used, mut count) = (0, 0);
         while into.has_remaining_mut() && !self.channel.is_closed() {
             let rest = &mut bytes[used..];
-            let opened = match wire_len(rest) {
+            let opened = match self.channel.wire_len(rest) {
                 Ok(Some(len)) if rest.len() >= len => {
                     used += len;
                     self.channel.open(&mut rest[..len])
@@ -324,14 +325,17 @@ impl LinkState {
         more: bool,
         fill: impl FnOnce(&mut [&mut [u8]]) -> io::Result<usize>,
     ) -> io::Result<usize> {
+        let format = self.channel.format();
+        let (content_at, overhead) = (format.content_at(), format.overhead());
         let filled = {
-            let records = buffer[KEY_UPDATE_LEN..].chunks_mut(STRIDE);
+            let records = buffer[KEY_UPDATE_LEN..].chunks_mut(CONTENT_MAX + overhead);
+            let records = records.take(RECORDS_MAX);
             let mut left = wanted;
             let mut places: SmallVec<[&mut [u8]; RECORDS_MAX]> = records
                 .map_while(|record| {
                     let len = left.min(CONTENT_MAX);
                     left -= len;
-                    (len > 0).then(|| &mut record[HEADER_LEN..HEADER_LEN + len])
+                    (len > 0).then(|| &mut record[content_at..content_at + len])
                 })
                 .collect();
             fill(&mut places)?
@@ -350,8 +354,8 @@ impl LinkState {
         let mut left = filled;
         while left > 0 {
             let len = left.min(CONTENT_MAX);
-            self.channel.seal(&mut buffer[at..at + OVERHEAD + len]);
-            at += OVERHEAD + len;
+            self.channel.seal(&mut buffer[at..at + overhead + len]);
+            at += overhead + len;
             left -= len;
             ends.push((at - begin, len));
         }

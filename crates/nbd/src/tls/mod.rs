@@ -2,7 +2,8 @@
 //! state machine, and what comes after it over a non-blocking socket (`link.rs`).
 //!
 //! rustls does the handshake, verifies certificates and derives the keys; records are sealed and
-//! opened here with them (docs/adr/0007-tls.md compares this with the alternatives). Only TLS 1.3 is spoken.
+//! opened here with them (docs/adr/0007-tls.md compares this with the alternatives). Only TLS 1.3 is spoken, and 1.2 where that is allowed
+//! ([`TlsVersion`]).
 //!
 //! # Invariants
 //!
@@ -23,6 +24,7 @@ mod handshake;
 mod link;
 mod provider;
 mod record;
+mod record_format;
 mod scratch;
 mod server;
 #[cfg(test)]
@@ -33,4 +35,5 @@ pub use client::{ClientTls, VerifyPeer, is_server_name};
 pub use error::{TlsError, TlsFailure};
 pub(crate) use handshake::{Handshake, HandshakeStep};
 pub(crate) use link::{Link, RawSocket};
+pub use nbd_proto::TlsVersion;
 pub use server::{ClientCertificates, Demand, ServerTls, ServerTlsFiles};

@@ -1,8 +1,4 @@
-//! TLS 1.3 records (RFC 8446, section 5): sealed and opened where they lie. Pure.
-//!
-//! ```text
-//! 23 3 3 len(u16)  { content  type(u8)  zeroes… }encrypted  tag(16)
-//! ```
+//! Records of TLS 1.3 and 1.2: sealed and opened where they lie. Pure. How they look is in `record_format`.
 //!
 //! # Invariants
 //!
@@ -10,21 +6,16 @@
 //!   fail, and a sealed record is sent as it is or not at all.
 //! * Nothing of a record is believed before its tag was right, but for its length, which is bounded.
 
+use nbd_proto::TlsVersion;
 use ring::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
+    AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey,
 };
 use rustls::ConnectionTrafficSecrets;
 
-/// Bytes before the encrypted part.
-pub(super) const HEADER_LEN: usize = 5;
-/// Bytes of the tag behind it.
-const TAG_LEN: usize = 16;
-/// Bytes of a record of ours in addition to its content.
-pub(super) const OVERHEAD: usize = HEADER_LEN + 1 + TAG_LEN;
+use super::record_format::{HEADER_LEN, RecordFormat, TAG_LEN};
+
 /// Most content of a record.
 pub(super) const CONTENT_MAX: usize = 1 << 14;
-/// Longest record that may be received, with its header.
-pub(super) const WIRE_MAX: usize = HEADER_LEN + CONTENT_MAX + 256;
 
 /// What a record carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +34,7 @@ impl ContentType {
         }
     }
 
-    const fn from_code(code: u8) -> Option<Self> {
+    pub(super) const fn from_code(code: u8) -> Option<Self> {
         match code {
             21 => Some(Self::Alert),
             22 => Some(Self::Handshake),
@@ -66,15 +57,19 @@ pub(super) enum RecordError {
     ContentType,
 }
 
+/// Bytes of a nonce that are never sent.
+const IMPLICIT_LEN: usize = 4;
+
 /// A key with its nonces.
 struct Cipher {
+    format: RecordFormat,
     key: LessSafeKey,
     iv: [u8; 12],
     sequence: u64,
 }
 
 impl Cipher {
-    fn new(sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
+    fn new(version: TlsVersion, sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
         let (algorithm, key, iv) = match secrets {
             ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
             ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
@@ -83,24 +78,23 @@ impl Cipher {
         };
         let key = UnboundKey::new(algorithm, key.as_ref()).ok()?;
         Some(Self {
+            format: RecordFormat::new(version, secrets)?,
             key: LessSafeKey::new(key),
             iv: iv.as_ref().try_into().ok()?,
             sequence,
         })
     }
 
-    /// The nonce of the next record; never the same again.
-    fn next_nonce(&mut self) -> Nonce {
+    /// Number and nonce of the next record; never the same again.
+    fn next_nonce(&mut self) -> (u64, [u8; NONCE_LEN]) {
+        let sequence = self.sequence;
         let mut nonce = self.iv;
-        for (byte, count) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
+        for (byte, count) in nonce[IMPLICIT_LEN..].iter_mut().zip(sequence.to_be_bytes()) {
             *byte ^= count;
         }
         // Keys are changed long before (`REKEY_AFTER`).
-        self.sequence = self
-            .sequence
-            .checked_add(1)
-            .expect("fewer records than 2^64");
-        Nonce::assume_unique_for_key(nonce)
+        self.sequence = sequence.checked_add(1).expect("fewer records than 2^64");
+        (sequence, nonce)
     }
 }
 
@@ -109,8 +103,17 @@ pub(super) struct RecordSealer(Cipher);
 
 impl RecordSealer {
     /// Goes on at record `sequence` of these secrets; `None` for a cipher that is not known here.
-    pub(super) fn new(sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
-        Cipher::new(sequence, secrets).map(Self)
+    pub(super) fn new(
+        version: TlsVersion,
+        sequence: u64,
+        secrets: &ConnectionTrafficSecrets,
+    ) -> Option<Self> {
+        Cipher::new(version, sequence, secrets).map(Self)
+    }
+
+    /// How its records look.
+    pub(super) const fn format(&self) -> RecordFormat {
+        self.0.format
     }
 
     /// Records sealed with this key.
@@ -118,27 +121,35 @@ impl RecordSealer {
         self.0.sequence
     }
 
-    /// Seals `record`: its content lies behind [`HEADER_LEN`] bytes, and before what else
-    /// [`OVERHEAD`] counts.
+    /// Seals `record`: its content lies at [`RecordFormat::content_at`], and before what else
+    /// [`RecordFormat::overhead`] counts.
     ///
     /// # Panics
     /// If `record` is longer than a record can be, or shorter than an empty one.
     pub(super) fn seal(&mut self, content: ContentType, record: &mut [u8]) {
+        let format = self.0.format;
         let len = record.len() - HEADER_LEN;
-        assert!(
-            record.len() - OVERHEAD <= CONTENT_MAX,
-            "laid out as records"
-        );
+        let content_len = record.len() - format.overhead();
+        assert!(content_len <= CONTENT_MAX, "laid out as records");
         let (header, rest) = record.split_at_mut(HEADER_LEN);
         let bytes = u16::try_from(len).expect("checked above").to_be_bytes();
-        header.copy_from_slice(&[ContentType::Data.code(), 3, 3, bytes[0], bytes[1]]);
-        let (inner, tag_place) = rest.split_at_mut(len - TAG_LEN);
-        inner[len - TAG_LEN - 1] = content.code();
-        let nonce = self.0.next_nonce();
+        let outer = format.outer_type(content).code();
+        header.copy_from_slice(&[outer, 3, 3, bytes[0], bytes[1]]);
+        let (nonce_place, rest) = rest.split_at_mut(format.nonce_len());
+        let (inner, tag_place) = rest.split_at_mut(rest.len() - TAG_LEN);
+        if format == RecordFormat::Tls13 {
+            inner[content_len] = content.code();
+        }
+        let (sequence, nonce) = self.0.next_nonce();
+        if !nonce_place.is_empty() {
+            nonce_place.copy_from_slice(&nonce[IMPLICIT_LEN..]);
+        }
+        let covered = format.associated_data(header, sequence, content_len);
+        let nonce = Nonce::assume_unique_for_key(nonce);
         let sealed = self
             .0
             .key
-            .seal_in_place_separate_tag(nonce, Aad::from(&*header), inner);
+            .seal_in_place_separate_tag(nonce, Aad::from(covered), inner);
         tag_place.copy_from_slice(sealed.expect("a record is short").as_ref());
     }
 }
@@ -148,8 +159,12 @@ pub(super) struct RecordOpener(Cipher);
 
 impl RecordOpener {
     /// Goes on at record `sequence` of these secrets; `None` for a cipher that is not known here.
-    pub(super) fn new(sequence: u64, secrets: &ConnectionTrafficSecrets) -> Option<Self> {
-        Cipher::new(sequence, secrets).map(Self)
+    pub(super) fn new(
+        version: TlsVersion,
+        sequence: u64,
+        secrets: &ConnectionTrafficSecrets,
+    ) -> Option<Self> {
+        Cipher::new(version, sequence, secrets).map(Self)
     }
 
     /// Opens one whole record where it lies.
@@ -157,10 +172,27 @@ impl RecordOpener {
         &mut self,
         record: &'a mut [u8],
     ) -> Result<(ContentType, &'a [u8]), RecordError> {
-        let (header, sealed) = record.split_at_mut(HEADER_LEN);
-        let nonce = self.0.next_nonce();
-        let opened = self.0.key.open_in_place(nonce, Aad::from(&*header), sealed);
+        let format = self.0.format;
+        let wrong_length = RecordError::Length(record.len());
+        let content_len = record.len().checked_sub(format.overhead());
+        let content_len = content_len.ok_or(wrong_length)?;
+        let (header, rest) = record.split_at_mut(HEADER_LEN);
+        let (sent_nonce, sealed) = rest.split_at_mut(format.nonce_len());
+        let (sequence, mut nonce) = self.0.next_nonce();
+        if !sent_nonce.is_empty() {
+            nonce[IMPLICIT_LEN..].copy_from_slice(sent_nonce);
+        }
+        let covered = format.associated_data(header, sequence, content_len);
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let opened = self.0.key.open_in_place(nonce, Aad::from(covered), sealed);
         let inner: &[u8] = opened.map_err(|_| RecordError::Tag)?;
+        if format != RecordFormat::Tls13 {
+            if inner.len() > CONTENT_MAX {
+                return Err(RecordError::Length(inner.len()));
+            }
+            let content = ContentType::from_code(header[0]).ok_or(RecordError::ContentType)?;
+            return Ok((content, inner));
+        }
         // Zeroes behind the type are padding.
         let end = inner.iter().rposition(|&byte| byte != 0);
         let end = end.ok_or(RecordError::ContentType)?;
@@ -169,21 +201,5 @@ impl RecordOpener {
         }
         let content = ContentType::from_code(inner[end]).ok_or(RecordError::ContentType)?;
         Ok((content, &inner[..end]))
-    }
-}
-
-/// The length of the record that `bytes` begin with, header and all; `None`: too few bytes.
-pub(super) fn wire_len(bytes: &[u8]) -> Result<Option<usize>, RecordError> {
-    match *bytes {
-        [first, ..] if first != ContentType::Data.code() => Err(RecordError::Plain(first)),
-        [_, _, _, high, low, ..] => {
-            let len = HEADER_LEN + usize::from(u16::from_be_bytes([high, low]));
-            if (HEADER_LEN + 1 + TAG_LEN..=WIRE_MAX).contains(&len) {
-                Ok(Some(len))
-            } else {
-                Err(RecordError::Length(len))
-            }
-        }
-        _ => Ok(None),
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use nbd_proto::TlsVersion;
 use rustls::ServerConfig;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -10,7 +11,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use super::channel::REKEY_AFTER;
 use super::error::TlsError;
 use super::files;
-use super::provider::{Clock, has_aes, provider};
+use super::provider::{Clock, has_aes, provider, versions};
 
 /// Whether clients must use TLS. One that must and does not gets an error, and sees no export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,7 +42,7 @@ pub enum ClientCertificates {
     },
 }
 
-/// Where a server's certificates are.
+/// Where a server's certificates are, and which TLS they are for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTlsFiles {
     /// Its certificate, and those that vouch for it behind.
@@ -50,11 +51,13 @@ pub struct ServerTlsFiles {
     pub key: PathBuf,
     /// Certificates of clients.
     pub clients: ClientCertificates,
+    /// The oldest version of TLS that clients may use.
+    pub minimum: TlsVersion,
 }
 
 impl ServerTlsFiles {
     /// The files of a folder as libnbd, nbdkit and qemu lay it out: `server-cert.pem`,
-    /// `server-key.pem`, and `ca-cert.pem` for the certificates that clients must have.
+    /// `server-key.pem`, and `ca-cert.pem` for the certificates that clients must have. TLS 1.3 only.
     #[must_use]
     pub fn in_folder(folder: &Path) -> Self {
         Self {
@@ -63,6 +66,7 @@ impl ServerTlsFiles {
             clients: ClientCertificates::Required {
                 authority: folder.join(files::CA_CERTIFICATE),
             },
+            minimum: TlsVersion::default(),
         }
     }
 }
@@ -165,7 +169,8 @@ impl ServerTls {
             .current
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let is_different = current.fingerprint != fingerprint;
+        let is_different =
+            current.fingerprint != fingerprint || current.files.minimum != files.minimum;
         *current = CurrentConfig {
             files,
             fingerprint,
@@ -193,10 +198,11 @@ impl ServerTls {
 fn config(files: &ServerTlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     let certificates = files::chain(&files.certificate)?;
     let key = files::key(&files.key)?;
-    let builder = ServerConfig::builder_with_details(provider(), Arc::new(Clock))
-        .with_safe_default_protocol_versions()
+    let provider = provider(files.minimum);
+    let builder = ServerConfig::builder_with_details(provider.clone(), Arc::new(Clock))
+        .with_protocol_versions(&versions(&provider))
         .map_err(|e| TlsError::Setting(e.to_string()))?;
-    let builder = match verifier(&files.clients)? {
+    let builder = match verifier(files)? {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
@@ -217,16 +223,17 @@ fn config(files: &ServerTlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
-fn verifier(clients: &ClientCertificates) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
-    let (authority, is_required) = match clients {
+fn verifier(files: &ServerTlsFiles) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    let (authority, is_required) = match &files.clients {
         ClientCertificates::Ignored => return Ok(None),
         ClientCertificates::Welcome { authority } => (authority, false),
         ClientCertificates::Required { authority } => (authority, true),
     };
+    let provider = provider(files.minimum);
     let roots = files::roots(authority)?;
     let list = revocation_list(authority);
     let revoked = files::revoked(&list)?;
-    let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider());
+    let mut builder = WebPkiClientVerifier::builder_with_provider(roots, provider);
     if !revoked.is_empty() {
         builder = builder
             .with_crls(revoked)

@@ -1,8 +1,8 @@
 //! Random requests on a node, against the model.
 
 use block::{
-    BlockDevice, Errno, Extent, ExtentKind, Range, TryIo, WriteFlags, merge_extents, resolve,
-    resolve_start,
+    BlockDevice, Errno, Extent, ExtentKind, FileRegion, Range, TryIo, WriteFlags, merge_extents,
+    resolve, resolve_start,
 };
 use futures_util::future::join_all;
 
@@ -132,11 +132,20 @@ async fn check_read(node: &dyn BlockDevice, model: &Model, range: Range) -> Resu
         rest = Range::new(start.end(), rest.end() - start.end());
     }
     if let Some(region) = below.file_region(there) {
-        let mut into = vec![0xEE; range.len_usize()];
-        let count = rustix::io::pread(&region.file, &mut into, region.offset);
-        if count == Ok(into.len()) {
-            compare(model, range, &into, "plain read of the file region")?;
-        }
+        compare_region(model, range, &region)?;
+    }
+    if let Some((region, len)) = below.file_region_start(there) {
+        compare_region(model, Range::new(range.offset, len), &region)?;
+    }
+    Ok(())
+}
+
+/// A plain read of a file gives what the model holds, if the file is that long.
+fn compare_region(model: &Model, range: Range, region: &FileRegion) -> Result<(), Mismatch> {
+    let mut into = vec![0xEE; range.len_usize()];
+    let count = rustix::io::pread(&region.file, &mut into, region.offset);
+    if count == Ok(into.len()) {
+        compare(model, range, &into, "plain read of the file region")?;
     }
     Ok(())
 }

@@ -10,8 +10,10 @@ pub enum HandshakeFailure {
     #[error("the server does not speak NBD")]
     NotNbd,
     /// A server from before named exports.
-    #[error("the server speaks only the oldstyle NBD handshake, which is not supported")]
-    Oldstyle,
+    #[error(
+        "the server speaks the oldstyle NBD handshake, which has one export without a name: use an address without {0:?}"
+    )]
+    OldstyleExport(String),
     /// The server knows `EXPORT_NAME` only.
     #[error("the server is too old to list or describe exports")]
     NotFixedNewstyle,

@@ -3,7 +3,8 @@
 //! Begins TLS if wanted, requests extended headers or else structured replies, the disk's identity,
 //! metadata contexts, then one export (`GO`, or `EXPORT_NAME` where the server does not know `GO`), its description
 //! (`INFO`) or the list of exports (`LIST`). One option at a time, as proto.md demands. The machine is
-//! here; which option follows which is in `option_negotiation`.
+//! here; which option follows which is in `option_negotiation`. A server of the oldstyle handshake has no options
+//! (`oldstyle`).
 //!
 //! Invariants: a client that wants TLS says and believes nothing in the clear but `STARTTLS` and what
 //! comes before it; nothing the server sends is believed unchecked (sizes, block sizes, lengths, which
@@ -11,6 +12,7 @@
 //! the stream is still in step; bytes behind the last reply are not consumed.
 
 mod failure;
+mod oldstyle;
 mod option_negotiation;
 mod replies;
 
@@ -19,13 +21,14 @@ use std::collections::VecDeque;
 pub use failure::{BadReply, HandshakeFailure};
 
 use crate::consts::{
-    EXPORT_NAME_ANSWER_LEN, EXPORT_NAME_ZEROES, GREETING_LEN, NBD_MAGIC, OLDSTYLE_MAGIC,
-    OPTION_MAGIC, OPTION_REPLY_HEADER_LEN, OptionCode, OptionReply, limits,
+    EXPORT_NAME_ANSWER_LEN, EXPORT_NAME_ZEROES, HANDSHAKE_FLAGS_LEN, MAGICS_LEN, NBD_MAGIC,
+    OLDSTYLE_LEN, OLDSTYLE_MAGIC, OPTION_MAGIC, OPTION_REPLY_HEADER_LEN, OptionCode, OptionReply,
+    limits,
 };
 use crate::flags::{ClientFlags, HandshakeFlags};
 use crate::framing::Framing;
 use crate::handshake::frame::{ReplyHeader, push_option};
-use crate::handshake::{Negotiated, gather};
+use crate::handshake::{HandshakeStyle, Negotiated, gather};
 use crate::wire::{Fields, index};
 use crate::writers::{DiskQueries, WriterAccess};
 use option_negotiation::NegotiationStep;
@@ -101,7 +104,12 @@ pub enum ClientEvent {
 
 #[derive(Debug)]
 enum ClientState {
-    Greeting,
+    /// Waits for the two magics.
+    Magics,
+    /// Waits for the flags of a newstyle server.
+    Flags,
+    /// Waits for all that an oldstyle server sends behind its magics.
+    Oldstyle,
     /// Waits for replies to this option; with a header, for its data.
     Reply {
         option: OptionCode,
@@ -121,6 +129,7 @@ pub struct ClientHandshake {
     buffer: Vec<u8>,
     events: VecDeque<ClientEvent>,
     tls: bool,
+    style: HandshakeStyle,
     framing: Framing,
     no_zeroes: bool,
     /// The `LIST_META_CONTEXT` in progress requests the disk's identity, not its contexts.
@@ -147,10 +156,11 @@ impl ClientHandshake {
         );
         Self {
             config,
-            state: ClientState::Greeting,
+            state: ClientState::Magics,
             buffer: Vec::new(),
             events: VecDeque::new(),
             tls: false,
+            style: HandshakeStyle::FixedNewstyle,
             framing: Framing::Simple,
             no_zeroes: false,
             requests_identity: false,
@@ -214,7 +224,9 @@ impl ClientHandshake {
     #[must_use]
     pub fn end_of_stream(&self) -> HandshakeFailure {
         match self.state {
-            ClientState::Greeting => HandshakeFailure::ClosedBeforeGreeting,
+            ClientState::Magics | ClientState::Flags | ClientState::Oldstyle => {
+                HandshakeFailure::ClosedBeforeGreeting
+            }
             ClientState::ExportName => {
                 HandshakeFailure::ExportNameRefused(self.config.export.clone())
             }
@@ -227,7 +239,9 @@ impl ClientHandshake {
     /// Bytes of the next item, or `None` when it is over.
     fn needed(&self) -> Option<usize> {
         match self.state {
-            ClientState::Greeting => Some(GREETING_LEN),
+            ClientState::Magics => Some(MAGICS_LEN),
+            ClientState::Flags => Some(HANDSHAKE_FLAGS_LEN),
+            ClientState::Oldstyle => Some(OLDSTYLE_LEN),
             ClientState::Reply { header: None, .. } => Some(OPTION_REPLY_HEADER_LEN),
             ClientState::Reply {
                 header: Some((_, len)),
@@ -241,7 +255,9 @@ impl ClientHandshake {
 
     fn accept(&mut self, item: &[u8]) -> Result<(), HandshakeFailure> {
         match self.state {
-            ClientState::Greeting => self.accept_greeting(item),
+            ClientState::Magics => self.accept_magics(item),
+            ClientState::Flags => self.accept_flags(item),
+            ClientState::Oldstyle => self.accept_oldstyle(item),
             ClientState::Reply {
                 option,
                 header: None,
@@ -261,16 +277,21 @@ impl ClientHandshake {
         }
     }
 
-    fn accept_greeting(&mut self, item: &[u8]) -> Result<(), HandshakeFailure> {
+    fn accept_magics(&mut self, item: &[u8]) -> Result<(), HandshakeFailure> {
         let mut fields = Fields::new(item);
-        if fields.u64() != Some(NBD_MAGIC) {
-            return Err(HandshakeFailure::NotNbd);
-        }
-        match fields.u64() {
-            Some(OPTION_MAGIC) => {}
-            Some(OLDSTYLE_MAGIC) => return Err(HandshakeFailure::Oldstyle),
+        self.state = match (fields.u64(), fields.u64()) {
+            (Some(NBD_MAGIC), Some(OPTION_MAGIC)) => ClientState::Flags,
+            (Some(NBD_MAGIC), Some(OLDSTYLE_MAGIC)) => {
+                self.check_oldstyle()?;
+                ClientState::Oldstyle
+            }
             _ => return Err(HandshakeFailure::NotNbd),
-        }
+        };
+        Ok(())
+    }
+
+    fn accept_flags(&mut self, item: &[u8]) -> Result<(), HandshakeFailure> {
+        let mut fields = Fields::new(item);
         // Unknown bits are to be ignored by clients.
         let server = HandshakeFlags::from_bits_truncate(fields.u16().unwrap_or(0));
         let fixed = server.contains(HandshakeFlags::FIXED_NEWSTYLE);
@@ -289,6 +310,7 @@ impl ClientHandshake {
         if fixed {
             self.send_next_option(NegotiationStep::Tls, out);
         } else {
+            self.style = HandshakeStyle::Newstyle;
             self.send_export_name(out);
         }
         Ok(())
@@ -318,7 +340,10 @@ impl ClientHandshake {
 
     fn fail(&mut self, failure: HandshakeFailure) {
         // Before the greeting is answered, no option may be sent.
-        let greeted = !matches!(self.state, ClientState::Greeting);
+        let greeted = !matches!(
+            self.state,
+            ClientState::Magics | ClientState::Flags | ClientState::Oldstyle
+        );
         if greeted && failure.in_step() {
             self.leave(ClientEvent::Failed(failure));
         } else {

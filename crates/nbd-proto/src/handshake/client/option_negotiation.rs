@@ -7,7 +7,7 @@ use crate::consts::{OptionCode, OptionReply};
 use crate::flags::TransmissionFlags;
 use crate::framing::Framing;
 use crate::handshake::frame::{info, push_option};
-use crate::handshake::{ExportInfo, Negotiated, meaningful};
+use crate::handshake::{ExportInfo, HandshakeStyle, Negotiated, meaningful};
 use crate::wire::{Fields, len32, printable};
 
 /// The options of a client in the order in which it sends those that it wants.
@@ -239,27 +239,35 @@ impl ClientHandshake {
     /// The answer to `EXPORT_NAME`: size, flags, zeroes.
     pub(super) fn accept_export(&mut self, item: &[u8]) -> Result<(), HandshakeFailure> {
         let mut fields = Fields::new(item);
-        let size = checked_size(fields.u64().unwrap_or(0))?;
-        let flags = TransmissionFlags::from_bits_truncate(fields.u16().unwrap_or(0));
-        let export = ExportInfo::new(self.config.export.clone(), size, flags);
+        let size = fields.u64().unwrap_or(0);
+        let export = checked_export(&self.config.export, size, fields.u16().unwrap_or(0))?;
         let negotiated = self.negotiated(export, false);
         self.state = ClientState::Done;
         self.events.push_back(ClientEvent::Finished(negotiated));
         Ok(())
     }
 
-    fn negotiated(&mut self, mut export: ExportInfo, block_sizes_agreed: bool) -> Box<Negotiated> {
+    pub(super) fn negotiated(
+        &mut self,
+        mut export: ExportInfo,
+        block_sizes_agreed: bool,
+    ) -> Box<Negotiated> {
         export.flags = meaningful(export.flags, self.framing);
+        let writer = match self.style {
+            HandshakeStyle::FixedNewstyle => self.disk_queries().client,
+            HandshakeStyle::Newstyle | HandshakeStyle::Oldstyle => None,
+        };
         Box::new(Negotiated {
             export,
             requested_name: self.config.export.clone(),
+            style: self.style,
             framing: self.framing,
             contexts: self.collected.take_contexts(),
             tls: self.tls,
             no_zeroes: self.no_zeroes,
             block_sizes_agreed,
             disk: self.collected.take_disk(),
-            writer: self.disk_queries().client,
+            writer,
         })
     }
 
@@ -276,4 +284,10 @@ impl ClientHandshake {
             },
         }
     }
+}
+
+/// The export of a server that says no more than size and flags. Unknown bits are to be ignored by clients.
+pub(super) fn checked_export(name: &str, size: u64, flags: u16) -> Result<ExportInfo, BadReply> {
+    let flags = TransmissionFlags::from_bits_truncate(flags);
+    Ok(ExportInfo::new(name, checked_size(size)?, flags))
 }

@@ -9,7 +9,7 @@ use crate::consts::{OptionCode, OptionReply, limits};
 use crate::context::{MetaContext, matching};
 use crate::flags::{ClientFlags, TransmissionFlags};
 use crate::framing::Framing;
-use crate::handshake::{ExportInfo, Negotiated, meaningful};
+use crate::handshake::{ExportInfo, HandshakeStyle, Negotiated, meaningful};
 use crate::writers::{DiskIdentity, WriterAccess};
 
 impl ServerHandshake {
@@ -185,6 +185,10 @@ impl ServerHandshake {
         if contexts.is_empty() && question.purpose != ExportPurpose::Info {
             export.flags -= TransmissionFlags::BLOCK_STATUS_PAYLOAD;
         }
+        let style = match self.client.contains(ClientFlags::FIXED_NEWSTYLE) {
+            true => HandshakeStyle::FixedNewstyle,
+            false => HandshakeStyle::Newstyle,
+        };
         let no_zeroes = self.client.contains(ClientFlags::NO_ZEROES);
         let bytes = match question.purpose {
             ExportPurpose::ExportName => answer::export_name(&export, no_zeroes),
@@ -201,6 +205,7 @@ impl ServerHandshake {
             .push_back(HandshakeEvent::Finished(Box::new(Negotiated {
                 export,
                 requested_name: question.name,
+                style,
                 framing: agreed.framing,
                 contexts,
                 tls: self.tls,

@@ -14,6 +14,11 @@ use crate::client::{ClientConfig, ClientError, Target, limits};
 /// Pauses between attempts to connect double from the first to the last.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LAST: Duration = Duration::from_secs(1);
+/// Connections after the first have so many times as long as that one took, but not less than a moment: some servers take
+/// one client only and let others wait (`qemu-nbd` without `--shared`).
+const OTHERS_FACTOR: u32 = 8;
+const OTHERS_MIN: Duration = Duration::from_secs(1);
+
 /// What fits every one of the connections.
 pub(super) fn part_limits(export: &ExportInfo, dialed: &[Dialed]) -> PartLimits {
     let smallest = dialed.iter().map(|one| one.export().block_size_max).min();
@@ -35,8 +40,8 @@ pub(in crate::client) fn pause(attempts: u32) -> Duration {
 /// Makes one connection, with the best of everything that the server has.
 async fn connect_one(
     target: &Target,
-    config: &ClientConfig,
     writer: Option<WriterAccess>,
+    timeout: Duration,
 ) -> Result<Dialed, ClientError> {
     let wish = ClientHandshakeConfig {
         framing: Framing::Extended,
@@ -45,7 +50,7 @@ async fn connect_one(
         writer,
         ..ClientHandshakeConfig::new(target.export.clone())
     };
-    dial_as(target, wish, config.request_timeout).await
+    dial_as(target, wish, timeout).await
 }
 
 /// Makes one connection, and the others if the export allows several. Fewer than wanted will do.
@@ -53,9 +58,13 @@ pub(in crate::client) async fn connect_all(
     target: &Target,
     config: &ClientConfig,
 ) -> Result<Vec<Dialed>, ClientError> {
-    let first = connect_one(target, config, config.writer).await?;
+    let begun = engine::clock::now();
+    let first = connect_one(target, config.writer, config.request_timeout).await?;
+    let took = engine::clock::now().saturating_duration_since(begun);
+    let patience = (OTHERS_FACTOR * took).max(OTHERS_MIN);
+    let patience = patience.min(config.request_timeout);
     let again = config.writer.map(WriterAccess::again);
-    let connect = || connect_one(target, config, again);
+    let connect = || connect_one(target, again, patience);
     let shares = TransmissionFlags::CAN_MULTI_CONN | TransmissionFlags::READ_ONLY;
     let several = config.read_only || first.export().flags.intersects(shares);
     let others = if several { config.connections - 1 } else { 0 };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use block::{BlockDevice, Errno, Range, Support, WriteFlags};
 use nbd_proto::{Command, CommandFlags, Framing, TransmissionFlags, WireError};
@@ -29,26 +30,41 @@ fn agrees_with_the_model(framing: Framing, scattered: bool, connections: usize) 
         fake.world().framing = framing;
         fake.world().scattered = scattered;
         fake.world().export.block_size_max = 100_000;
-        let config = ClientConfig {
-            connections,
-            ..ClientConfig::default()
-        };
-        let client = connect(&fake, config).await;
-        let space = OpSpace {
-            size: 4 * MIB,
-            block_size: 1,
-            len_max: 300_000,
-        };
-        check_in_batches(&*client, &random_ops(space, 300), 16)
-            .await
-            .unwrap();
-        assert_eq!(client.health().connections, connections);
+        check_model(&fake, connections).await;
     });
+}
+
+async fn check_model(fake: &Fake, connections: usize) {
+    let config = ClientConfig {
+        connections,
+        ..ClientConfig::default()
+    };
+    let client = connect(fake, config).await;
+    let space = OpSpace {
+        size: 4 * MIB,
+        block_size: 1,
+        len_max: 300_000,
+    };
+    check_in_batches(&*client, &random_ops(space, 300), 16)
+        .await
+        .unwrap();
+    assert_eq!(client.health().connections, connections);
 }
 
 #[test]
 fn simple_replies_agree_with_the_model() {
     agrees_with_the_model(Framing::Simple, false, 1);
+}
+
+/// The client refused oldstyle servers. They take requests of all kinds, but have no names, TLS and contexts.
+#[test]
+fn an_oldstyle_server_agrees_with_the_model() {
+    in_engine(|| async move {
+        let fake = Fake::start(4 * MIB);
+        fake.world().oldstyle = true;
+        check_model(&fake, 2).await;
+        assert!(fake.world().commands().contains(&Command::Flush));
+    });
 }
 
 #[test]
@@ -168,6 +184,25 @@ fn one_connection_is_used_unless_the_server_says_that_flushes_cover_all() {
         };
         let client = connect(&fake, readers).await;
         assert_eq!(client.health().connections, 4);
+    });
+}
+
+/// `qemu-nbd` takes one client, and lets the others wait: opening its export took the whole 30 s of a request.
+#[test]
+fn a_server_of_one_client_is_used_after_a_moment() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        fake.world().greeted_max = 1;
+        let config = ClientConfig {
+            connections: 4,
+            request_timeout: Duration::from_secs(30),
+            ..short_limits()
+        };
+        let begun = engine::clock::now();
+        let client = connect(&fake, config).await;
+        let took = engine::clock::now() - begun;
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        assert_eq!(client.health().connections, 1);
     });
 }
 

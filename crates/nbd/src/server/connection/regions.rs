@@ -25,8 +25,9 @@ pub(super) fn regions(disk: &dyn BlockDevice, range: Range) -> Option<SmallVec<[
             return None;
         }
         let (leaf, at) = block::resolve_start(disk, rest);
-        pieces.push((leaf.file_region(at)?, at.len_usize()));
-        rest = Range::new(rest.offset + at.len, rest.len - at.len);
+        let (region, len) = leaf.file_region_start(at)?;
+        pieces.push((region, Range::new(at.offset, len).len_usize()));
+        rest = Range::new(rest.offset + len, rest.len - len);
     }
     Some(pieces)
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -151,6 +152,17 @@ fn a_sockets_file_goes_with_its_listener_unless_it_is_anothers_by_then() {
     assert!(path.exists(), "it is the second one's");
     drop(second);
     assert!(!path.exists());
+}
+
+#[test]
+fn a_sockets_file_has_the_permissions_that_were_requested() {
+    let (_folder, path) = socket_path();
+    for mode in [0o600, 0o666] {
+        let _listener = Listener::unix_with_mode(&path, Some(mode)).expect("bound");
+        let found = std::fs::metadata(&path).expect("there").permissions();
+        assert_eq!(found.mode() & 0o7777, mode);
+        UnixStream::connect(&path).expect("listening");
+    }
 }
 
 #[test]

@@ -156,6 +156,28 @@ fn clients_that_say_nothing_are_one_for_each_address() {
 }
 
 #[test]
+fn a_writer_does_not_return_to_a_disk_that_was_changed_without_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("record");
+    for rules in [one(), rules(WriterPolicy::Fenced, Some(&record))] {
+        let again = rules.clone();
+        with_rules(memory(), rules, |address, control| async move {
+            let first = ours(address, 1, AccessMode::Write).await.expect("free");
+            first.abort().await;
+            free(&control).await;
+            assert_eq!(control.clients("disk").expect("it is served"), 0);
+            control.remove("disk").await.expect("it ends");
+            let changed = control.add_changed(export(memory()), again, "a merge");
+            changed.await.expect("it is served");
+            let fenced = ours(address, 1, AccessMode::Resume).await.unwrap_err();
+            assert!(matches!(fenced, ClientError::Fenced { .. }), "{fenced}");
+            assert!(fenced.to_string().contains("a merge"), "{fenced}");
+            ours(address, 2, AccessMode::Write).await.expect("free");
+        });
+    }
+}
+
+#[test]
 fn a_writer_that_returns_after_another_has_written_is_fenced() {
     with_rules(memory(), one(), |address, control| async move {
         let first = ours(address, 1, AccessMode::Write).await.expect("free");

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nbd_proto::{AccessMode, Refusal, WriterAccess};
+use nbd_proto::{AccessMode, ClientToken, Refusal, WriterAccess};
 
 use super::record::Record;
 use super::state::Decision;
 use super::{ClaimRequest, Denied, WriteGate, store};
 use crate::server::peer::Peer;
-use crate::server::served_export::ServedExport;
+use crate::server::served_export::{ServedExport, random};
 
 /// What a connection was granted, until it is dropped.
 #[derive(Debug)]
@@ -54,6 +54,22 @@ impl ServedExport {
                 Err(Refusal::Policy(denied.to_string()))
             }
         }
+    }
+
+    /// Refuses writers from before, as if `by` had taken over and ended. Nothing where many may write.
+    pub(in crate::server) async fn fence(
+        self: &Arc<Self>,
+        connection: u64,
+        by: &str,
+        limit: Duration,
+    ) -> Result<(), String> {
+        let access = WriterAccess {
+            token: ClientToken::new(random()),
+            mode: AccessMode::Takeover,
+        };
+        let peer = Peer::new(by, None);
+        let claimed = self.claim(connection, &peer, access, limit).await;
+        claimed.map(drop).map_err(|refusal| refusal.to_string())
     }
 
     async fn decide(&self, asker: &ClaimRequest, mode: AccessMode) -> Result<(), Denied> {

@@ -2,7 +2,7 @@
 
 use crate::tls::server::ClientCertificates;
 use crate::tls::tests::pki::Pki;
-use crate::tls::{ClientTls, ServerTls, ServerTlsFiles, TlsError, VerifyPeer};
+use crate::tls::{ClientTls, ServerTls, ServerTlsFiles, TlsError, TlsVersion, VerifyPeer};
 
 fn server(pki: &Pki) -> Result<ServerTls, TlsError> {
     ServerTls::load(ServerTlsFiles::in_folder(pki.folder()))
@@ -66,12 +66,14 @@ fn a_server_that_asks_no_certificates_needs_no_authority() {
 fn a_client_needs_an_authority_and_a_name_that_can_be_one() {
     let pki = Pki::new();
     let folder = Some(pki.folder());
-    let error = ClientTls::load("no name", folder, VerifyPeer::Yes).expect_err("a space");
+    let error = ClientTls::load("no name", folder, VerifyPeer::Yes, TlsVersion::default())
+        .expect_err("a space");
     assert!(matches!(error, TlsError::ServerName(_)));
     pki.remove("ca-cert.pem");
-    let error = ClientTls::load("localhost", folder, VerifyPeer::Yes).expect_err("no authority");
+    let error = ClientTls::load("localhost", folder, VerifyPeer::Yes, TlsVersion::default())
+        .expect_err("no authority");
     assert!(error.to_string().contains("ca-cert.pem"));
-    assert!(ClientTls::load("localhost", folder, VerifyPeer::No).is_ok());
+    assert!(ClientTls::load("localhost", folder, VerifyPeer::No, TlsVersion::default()).is_ok());
 }
 
 #[test]

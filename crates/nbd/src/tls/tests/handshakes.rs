@@ -5,7 +5,9 @@ use crate::tls::handshake::SecuredConnection;
 use crate::tls::server::ClientCertificates;
 use crate::tls::tests::pipe::shake;
 use crate::tls::tests::pki::{Life, Pki};
-use crate::tls::{ClientTls, Handshake, HandshakeStep, ServerTls, ServerTlsFiles, TlsFailure};
+use crate::tls::{
+    ClientTls, Handshake, HandshakeStep, ServerTls, ServerTlsFiles, TlsFailure, TlsVersion,
+};
 
 type Outcome = Result<SecuredConnection, TlsFailure>;
 
@@ -107,7 +109,12 @@ fn a_revocation_list_of_version_1_is_refused_by_its_name() {
     let tls = pki.server_tls();
     pki.make_list_version_1();
     let server = tls.reload().expect_err("no list").to_string();
-    let client = ClientTls::load("localhost", Some(pki.folder()), VerifyPeer::Yes);
+    let client = ClientTls::load(
+        "localhost",
+        Some(pki.folder()),
+        VerifyPeer::Yes,
+        TlsVersion::default(),
+    );
     for told in [server, client.expect_err("no list").to_string()] {
         assert!(
             told.contains("ca-crl.pem: it is no revocation list"),
@@ -156,7 +163,12 @@ fn a_client_without_verification_accepts_any_server() {
     let mut files = ServerTlsFiles::in_folder(other.folder());
     files.clients = ClientCertificates::Ignored;
     let server = ServerTls::load(files).expect("good files");
-    let client = ClientTls::load("nas.lan", Some(ours.folder()), VerifyPeer::No);
+    let client = ClientTls::load(
+        "nas.lan",
+        Some(ours.folder()),
+        VerifyPeer::No,
+        TlsVersion::default(),
+    );
     let (client, _) = meet(&client.expect("good files"), &server);
     assert!(client.is_ok());
 }
@@ -214,7 +226,7 @@ fn a_tls_1_2_client_gets_an_alert_for_its_version() {
     let failure = server.advance(&record).expect_err("refused");
     assert_eq!(
         failure.to_string(),
-        "it speaks no TLS 1.3, or none of its ciphers"
+        "it speaks no TLS 1.3 (nor 1.2, where tls-minimum allows that), or none of its ciphers"
     );
 }
 

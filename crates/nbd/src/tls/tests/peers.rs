@@ -14,12 +14,12 @@ use super::pki::Pki;
 use super::sessions::{exercise, named, serving, target};
 use crate::client::{Client, ClientConfig, Target};
 use crate::server::{Limits, Rules};
-use crate::tls::{Demand, ServerTls, ServerTlsFiles};
+use crate::tls::{Demand, ServerTls, ServerTlsFiles, TlsVersion};
 
-const SOON: Duration = Duration::from_secs(20);
-const SIZE: usize = 24 << 20;
+pub(super) const SOON: Duration = Duration::from_secs(20);
+pub(super) const SIZE: usize = 24 << 20;
 
-fn noise(len: usize) -> Vec<u8> {
+pub(super) fn noise(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut bytes = Vec::with_capacity(len);
     while bytes.len() < len {
@@ -35,15 +35,20 @@ fn noise(len: usize) -> Vec<u8> {
 async fn run(program: &str, arguments: &[&str]) -> String {
     let mut command = Command::new(program);
     command.args(arguments);
-    let told = format!("{command:?}");
-    let output = engine::blocking(move || {
+    let text = format!("{command:?}");
+    let (is_success, stdout, stderr) = output(command).await;
+    assert!(is_success, "{text} failed\n{stdout}\n{stderr}");
+    stdout
+}
+
+/// Runs a program while the server runs. Whether it succeeded, and its output.
+pub(super) async fn output(mut command: Command) -> (bool, String, String) {
+    engine::blocking(move || {
         let mut process = Process::start(&mut command).expect("it is installed");
         let status = process.wait(SOON).expect("it ends");
         (status.success(), process.stdout(), process.stderr())
     })
-    .await;
-    assert!(output.0, "{told} failed\n{}\n{}", output.1, output.2);
-    output.1
+    .await
 }
 
 /// A server of [`SIZE`] bytes of noise that changes keys now and then. GnuTLS takes at most eight
@@ -62,13 +67,13 @@ fn serving_noise<F: Future<Output = ()>>(pki: &Pki, body: impl FnOnce(SocketAddr
 }
 
 /// A target of a copy.
-struct Copy {
-    path: String,
+pub(super) struct Copy {
+    pub(super) path: String,
     _folder: tempfile::TempDir,
 }
 
 impl Copy {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("copy");
         Self {
@@ -77,7 +82,7 @@ impl Copy {
         }
     }
 
-    fn read(&self) -> Vec<u8> {
+    pub(super) fn read(&self) -> Vec<u8> {
         std::fs::read(&self.path).expect("a copy")
     }
 }
@@ -132,7 +137,7 @@ fn qemu_img_reads_under_tls() {
 }
 
 /// A port that is most likely free.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("bound").port()
 }
@@ -159,18 +164,30 @@ async fn exercise_at(target: Target) {
     panic!("the server never listened");
 }
 
-/// Exercises the server behind `command` at `port`, then shows that a stranger is not let in.
-fn our_client_at(mut command: Command, pki: &Pki, port: u16) {
+/// Exercises the server behind `command` at `port`, then shows that a stranger is not let in. The server has no
+/// version of TLS but `version`.
+pub(super) fn our_client_at(mut command: Command, pki: &Pki, port: u16, version: TlsVersion) {
     let mut server = Process::start(&mut command).expect("it is installed");
     let address = ([127, 0, 0, 1], port).into();
-    let good = target(address, "", Some(pki.folder()));
+    let strict = target(address, "", Some(pki.folder()));
+    let mut good = strict.clone();
+    if let Some(tls) = &mut good.tls {
+        tls.minimum = version;
+    }
     let stranger = Pki::new();
     let config = engine::Config::default();
     let run = |_| async {
         exercise_at(good).await;
+        if version != TlsVersion::default() {
+            let refused = Client::connect(strict, ClientConfig::default()).await;
+            let error = refused.expect_err("TLS 1.3 is required").to_string();
+            // GnuTLS' servers give no reason.
+            assert!(error.contains("no TLS: "), "{error}");
+        }
         let mut bad = target(address, "", Some(stranger.folder()));
         if let Some(tls) = &mut bad.tls {
             tls.verify_peer = false;
+            tls.minimum = version;
         }
         let refused = Client::connect(bad, ClientConfig::default()).await;
         let error = refused.expect_err("another authority signed its certificate");
@@ -186,8 +203,36 @@ fn our_client_at(mut command: Command, pki: &Pki, port: u16) {
     server.wait(SOON).expect("it ends");
 }
 
-fn folder_text(folder: &Path) -> &str {
+pub(super) fn folder_text(folder: &Path) -> &str {
     folder.to_str().expect("UTF-8")
+}
+
+/// nbdkit that requires TLS.
+pub(super) fn nbdkit(pki: &Pki, port: u16) -> Command {
+    let mut command = Command::new("nbdkit");
+    command.args(["--foreground", "--exit-with-parent", "--ipaddr=127.0.0.1"]);
+    command.args(["--tls=require", "--tls-verify-peer"]);
+    command.arg(format!("--port={port}"));
+    command.arg(format!("--tls-certificates={}", folder_text(pki.folder())));
+    command.args(["memory", "24M"]);
+    command
+}
+
+/// qemu-nbd that requires TLS, on a file of [`SIZE`] bytes. `settings` are of its TLS.
+pub(super) fn qemu_nbd(pki: &Pki, port: u16, image: &Path, settings: &str) -> Command {
+    let mut command = Command::new("qemu-nbd");
+    let folder = folder_text(pki.folder());
+    let object =
+        format!("tls-creds-x509,id=t,endpoint=server,dir={folder},verify-peer=on{settings}");
+    command.args([
+        "--persistent",
+        "--shared=8",
+        "--format=raw",
+        "--bind=127.0.0.1",
+    ]);
+    command.args(["--tls-creds=t", "--object", &object]);
+    command.arg(format!("--port={port}")).arg(image);
+    command
 }
 
 #[test]
@@ -197,13 +242,7 @@ fn our_client_gets_on_with_nbdkit_under_tls() {
     }
     let pki = Pki::new();
     let port = free_port();
-    let mut command = Command::new("nbdkit");
-    command.args(["--foreground", "--exit-with-parent", "--ipaddr=127.0.0.1"]);
-    command.args(["--tls=require", "--tls-verify-peer"]);
-    command.arg(format!("--port={port}"));
-    command.arg(format!("--tls-certificates={}", folder_text(pki.folder())));
-    command.args(["memory", "24M"]);
-    our_client_at(command, &pki, port);
+    our_client_at(nbdkit(&pki, port), &pki, port, TlsVersion::Tls13);
 }
 
 #[test]
@@ -215,16 +254,6 @@ fn our_client_gets_on_with_qemu_nbd_under_tls() {
     let image = tempfile::NamedTempFile::new().expect("a file");
     image.as_file().set_len(SIZE as u64).expect("room");
     let port = free_port();
-    let mut command = Command::new("qemu-nbd");
-    let folder = folder_text(pki.folder());
-    let object = format!("tls-creds-x509,id=t,endpoint=server,dir={folder},verify-peer=on");
-    command.args([
-        "--persistent",
-        "--shared=8",
-        "--format=raw",
-        "--bind=127.0.0.1",
-    ]);
-    command.args(["--tls-creds=t", "--object", &object]);
-    command.arg(format!("--port={port}")).arg(image.path());
-    our_client_at(command, &pki, port);
+    let command = qemu_nbd(&pki, port, image.path(), "");
+    our_client_at(command, &pki, port, TlsVersion::Tls13);
 }

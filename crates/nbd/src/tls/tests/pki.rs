@@ -8,11 +8,14 @@ use rcgen::{
     ExtendedKeyUsagePurpose as Usage, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose,
     RevokedCertParams, date_time_ymd,
 };
+use rustls::SupportedCipherSuite;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::default_provider;
 use rustls::pki_types::CertificateRevocationListDer;
 use rustls::pki_types::pem::PemObject as _;
 use tempfile::TempDir;
 
-use crate::tls::{ClientTls, ServerTls, ServerTlsFiles, VerifyPeer};
+use crate::tls::{ClientTls, ServerTls, ServerTlsFiles, TlsVersion, VerifyPeer};
 
 /// A folder with an authority, and certificates that it signed.
 pub(crate) struct Pki {
@@ -140,7 +143,26 @@ impl Pki {
     }
 
     pub(crate) fn server_tls(&self) -> ServerTls {
-        ServerTls::load(ServerTlsFiles::in_folder(self.folder())).expect("good files")
+        ServerTls::load(self.files_from(TlsVersion::default())).expect("good files")
+    }
+
+    /// The server's files, for clients with `minimum` or better.
+    pub(crate) fn files_from(&self, minimum: TlsVersion) -> ServerTlsFiles {
+        ServerTlsFiles {
+            minimum,
+            ..ServerTlsFiles::in_folder(self.folder())
+        }
+    }
+
+    /// A client with these ciphers and no others.
+    pub(crate) fn client_with(&self, cipher_suites: &[SupportedCipherSuite]) -> ClientTls {
+        let provider = CryptoProvider {
+            cipher_suites: cipher_suites.to_vec(),
+            ..default_provider()
+        };
+        let folder = Some(self.folder());
+        ClientTls::with_provider("localhost", folder, VerifyPeer::Yes, provider.into())
+            .expect("good files")
     }
 
     pub(crate) fn client_tls(&self) -> ClientTls {
@@ -148,7 +170,8 @@ impl Pki {
     }
 
     pub(crate) fn client_tls_for(&self, name: &str) -> ClientTls {
-        ClientTls::load(name, Some(self.folder()), VerifyPeer::Yes).expect("good files")
+        let minimum = TlsVersion::default();
+        ClientTls::load(name, Some(self.folder()), VerifyPeer::Yes, minimum).expect("good files")
     }
 }
 

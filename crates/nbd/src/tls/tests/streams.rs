@@ -5,19 +5,32 @@ use std::io::{self, IoSlice, Read, Seek, Write};
 use std::os::fd::AsFd;
 
 use proptest::prelude::*;
-use rustls::{ClientConnection, ServerConnection};
+use proptest::sample;
+use rustls::crypto::ring::cipher_suite::{
+    TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, TLS13_AES_128_GCM_SHA256,
+};
+use rustls::{ClientConnection, ServerConnection, SupportedCipherSuite};
 
 use super::pipe::{End, pipe, shake};
 use super::pki::Pki;
 use crate::tls::link::WINDOW;
-use crate::tls::{Handshake, Link, RawSocket, ServerTls, ServerTlsFiles};
+use crate::tls::{Handshake, Link, RawSocket, ServerTls, TlsVersion};
 
 /// A client's end and a server's, which has changed keys after so many records.
 fn ends(rekey_after: u64) -> ((Link, End), (Link, End)) {
+    ends_with(TLS13_AES_128_GCM_SHA256, rekey_after)
+}
+
+/// The same with this cipher, and the version that it is of.
+pub(super) fn ends_with(
+    cipher: SupportedCipherSuite,
+    rekey_after: u64,
+) -> ((Link, End), (Link, End)) {
     let pki = Pki::new();
-    let files = ServerTlsFiles::in_folder(pki.folder());
+    let files = pki.files_from(TlsVersion::Tls12);
     let server = ServerTls::with_rekey_after(files, rekey_after).expect("good files");
-    let client = Handshake::client(&pki.client_tls()).expect("a client");
+    let client = Handshake::client(&pki.client_with(&[cipher])).expect("a client");
     let server = Handshake::server(&server).expect("a server");
     let (client, server) = shake(client, server, usize::MAX);
     let (ours, theirs) = pipe();
@@ -26,11 +39,19 @@ fn ends(rekey_after: u64) -> ((Link, End), (Link, End)) {
     ((link(client), ours), (link(server), theirs))
 }
 
+/// One of each record format.
+pub(super) const CIPHERS: [SupportedCipherSuite; 4] = [
+    TLS13_AES_128_GCM_SHA256,
+    TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+];
+
 fn would_block<T>(result: &io::Result<T>) -> bool {
     matches!(result, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
 }
 
-fn receive(side: &(Link, End), len: usize) -> io::Result<Vec<u8>> {
+pub(super) fn receive(side: &(Link, End), len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let count = side.0.receive(&side.1, &mut &mut bytes[..], false)?;
     bytes.truncate(count);
@@ -38,7 +59,7 @@ fn receive(side: &(Link, End), len: usize) -> io::Result<Vec<u8>> {
 }
 
 /// Bytes that depend on their position.
-fn pattern(len: usize) -> Vec<u8> {
+pub(super) fn pattern(len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at ^ (at >> 8) ^ (at >> 16)).to_le_bytes()[0])
         .collect()
@@ -94,10 +115,12 @@ proptest! {
         chunk in 1..200_000usize,
         room in 1..200_000usize,
         rekey_after in 1..40u64,
+        cipher in sample::select(&CIPHERS[..]),
     ) {
+        let rekey_after = if cipher.tls13().is_some() { rekey_after } else { u64::MAX };
         // Tiny pieces of long streams only take long.
         let len = len.min(step.min(chunk).min(room).saturating_mul(2000));
-        let (client, server) = ends(rekey_after);
+        let (client, server) = ends_with(cipher, rekey_after);
         client.1.limit(chunk, room);
         server.1.limit(chunk, room);
         let data = pattern(len);
@@ -144,7 +167,17 @@ fn what_a_small_receive_leaves_is_announced() {
 
 #[test]
 fn files_are_sent_from_where_they_are() {
-    let (client, server) = ends(3);
+    for cipher in CIPHERS {
+        let rekey_after = if cipher.tls13().is_some() {
+            3
+        } else {
+            u64::MAX
+        };
+        sends_a_file(&ends_with(cipher, rekey_after));
+    }
+}
+
+fn sends_a_file((client, server): &((Link, End), (Link, End))) {
     let data = pattern(500_000);
     let mut file = tempfile::tempfile().expect("a file");
     file.write_all(&data).expect("room");
@@ -157,7 +190,7 @@ fn files_are_sent_from_where_they_are() {
             Ok(count) => at += count,
             Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
         }
-        while let Ok(bytes) = receive(&client, 1 << 20) {
+        while let Ok(bytes) = receive(client, 1 << 20) {
             got.extend(bytes);
         }
     }
@@ -192,22 +225,27 @@ fn a_goodbye_is_an_end_and_a_cut_is_an_error() {
 
 #[test]
 fn a_truncated_record_is_an_error() {
-    let (client, server) = ends(u64::MAX);
-    client
-        .0
-        .send(&client.1, &[IoSlice::new(&pattern(1000))], false)
-        .expect("room");
-    server.1.tamper(|bytes| bytes.truncate(900));
-    assert!(would_block(&receive(&server, 100)));
-    assert!(!server.0.has_received());
-    client.1.cut();
-    assert!(receive(&server, 100).is_err());
+    for cipher in CIPHERS {
+        let (client, server) = ends_with(cipher, u64::MAX);
+        client
+            .0
+            .send(&client.1, &[IoSlice::new(&pattern(1000))], false)
+            .expect("room");
+        server.1.tamper(|bytes| bytes.truncate(900));
+        assert!(would_block(&receive(&server, 100)));
+        assert!(!server.0.has_received());
+        client.1.cut();
+        assert!(receive(&server, 100).is_err());
+    }
 }
 
 #[test]
 fn a_record_that_was_changed_or_came_twice_or_not_at_all_ends_the_connection() {
     type Change = fn(&mut std::collections::VecDeque<u8>);
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 9] = [
+        ("the type", |bytes| bytes[0] = 22),
+        ("the version", |bytes| bytes[2] ^= 1),
+        ("behind the header", |bytes| bytes[5] ^= 1),
         ("a bit", |bytes| bytes[100] ^= 1),
         ("the tag", |bytes| *bytes.back_mut().expect("bytes") ^= 1),
         ("twice", |bytes| {
@@ -222,8 +260,9 @@ fn a_record_that_was_changed_or_came_twice_or_not_at_all_ends_the_connection() {
         ("too long", |bytes| bytes[3] = 0x50),
         ("plain", |bytes| bytes[0] = 0x25),
     ];
-    for (what, change) in changes {
-        let (client, server) = ends(u64::MAX);
+    let of_ciphers = |change| CIPHERS.map(|cipher| (cipher, change));
+    for (cipher, (what, change)) in changes.into_iter().flat_map(of_ciphers) {
+        let (client, server) = ends_with(cipher, u64::MAX);
         for text in [pattern(200), pattern(200)] {
             client
                 .0
@@ -248,21 +287,26 @@ fn a_record_that_was_changed_or_came_twice_or_not_at_all_ends_the_connection() {
 }
 
 /// rustls' own client and a server of ours.
-struct Foreign {
-    client: ClientConnection,
-    link: Link,
-    end: End,
+pub(super) struct Foreign {
+    pub(super) client: ClientConnection,
+    pub(super) link: Link,
+    pub(super) end: End,
     theirs: End,
     /// Bytes that the client has received and the test has not checked.
-    got: Vec<u8>,
+    pub(super) got: Vec<u8>,
 }
 
 impl Foreign {
     fn new(rekey_after: u64) -> Self {
+        Self::with(TLS13_AES_128_GCM_SHA256, rekey_after)
+    }
+
+    /// With a client that has this cipher only.
+    pub(super) fn with(cipher: SupportedCipherSuite, rekey_after: u64) -> Self {
         let pki = Pki::new();
-        let files = ServerTlsFiles::in_folder(pki.folder());
+        let files = pki.files_from(TlsVersion::Tls12);
         let tls = ServerTls::with_rekey_after(files, rekey_after).expect("good files");
-        let (config, name) = pki.client_tls().parts();
+        let (config, name) = pki.client_with(&[cipher]).parts();
         let mut client = ClientConnection::new(config, name).expect("a client");
         let mut server = Handshake::server(&tls).expect("a server");
         while client.is_handshaking() || client.wants_write() {
@@ -292,7 +336,7 @@ impl Foreign {
     }
 
     /// What the client has to send goes out, what has arrived goes in.
-    fn pump(&mut self) {
+    pub(super) fn pump(&mut self) {
         let mut bytes = Vec::new();
         while self.client.wants_write() {
             self.client.write_tls(&mut bytes).expect("memory");
@@ -379,20 +423,22 @@ fn key_updates_without_end_are_not_answered_without_end() {
 
 #[test]
 fn rustls_hears_the_goodbye_and_its_goodbye_is_heard() {
-    let mut foreign = Foreign::new(u64::MAX);
-    foreign.client.send_close_notify();
-    foreign.pump();
-    let mut piece = [0; 10];
-    let end = foreign
-        .link
-        .receive(&foreign.end, &mut &mut piece[..], false);
-    assert_eq!(end.expect("a goodbye"), 0);
-    foreign.link.close(&foreign.end);
-    foreign.pump();
-    assert_eq!(
-        foreign.client.reader().read(&mut piece).expect("a goodbye"),
-        0
-    );
+    for cipher in CIPHERS {
+        let mut foreign = Foreign::with(cipher, u64::MAX);
+        foreign.client.send_close_notify();
+        foreign.pump();
+        let mut piece = [0; 10];
+        let end = foreign
+            .link
+            .receive(&foreign.end, &mut &mut piece[..], false);
+        assert_eq!(end.expect("a goodbye"), 0);
+        foreign.link.close(&foreign.end);
+        foreign.pump();
+        assert_eq!(
+            foreign.client.reader().read(&mut piece).expect("a goodbye"),
+            0
+        );
+    }
 }
 
 /// rustls' own server, only to show that a client of ours takes its session tickets.

@@ -78,6 +78,10 @@ pub(super) struct World {
     pub(super) goodbyes: usize,
     /// Connections that came to transmission.
     pub(super) connections: usize,
+    /// More connections than these are not greeted.
+    pub(super) greeted_max: usize,
+    /// It speaks the oldstyle handshake.
+    pub(super) oldstyle: bool,
     /// The answer to `INFO` has no size.
     pub(super) hides_size: bool,
     /// What to do with a request on connection number so and so, counted from 1.
@@ -180,6 +184,8 @@ impl Fake {
                 log: Vec::new(),
                 goodbyes: 0,
                 connections: 0,
+                greeted_max: usize::MAX,
+                oldstyle: false,
                 hides_size: false,
                 script: Box::new(|_, _| Act::Serve),
             })),

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use block::Range;
 use nbd_proto::{
-    ChunkFlags, ChunkRange, Command, ContextOffer, ExportPurpose, Extent, Framing, HandshakeEvent,
-    Negotiated, Refusal, ReplyTo, Request, ServerHandshake, ServerHandshakeConfig,
+    ChunkFlags, ChunkRange, Command, ContextOffer, DiskIdentity, ExportInfo, ExportPurpose, Extent,
+    Framing, HandshakeEvent, HandshakeStyle, Negotiated, Refusal, ReplyTo, Request,
+    ServerHandshake, ServerHandshakeConfig,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -14,6 +15,13 @@ use tokio::net::UnixStream;
 use super::{Act, World};
 
 pub(super) async fn serve(mut stream: UnixStream, world: Arc<Mutex<World>>) -> io::Result<()> {
+    let is_greeted = {
+        let world = world.lock().unwrap();
+        world.connections < world.greeted_max
+    };
+    if !is_greeted {
+        std::future::pending::<()>().await;
+    }
     let Some(negotiated) = negotiate(&mut stream, &world).await? else {
         return Ok(());
     };
@@ -164,6 +172,28 @@ fn read(world: &World, framing: Framing, request: &Request) -> Vec<u8> {
     chunks.concat()
 }
 
+/// All that an oldstyle server says before transmission.
+async fn greet_oldstyle(stream: &mut UnixStream, export: ExportInfo) -> io::Result<Negotiated> {
+    let mut greeting = b"NBDMAGIC\x00\x00\x42\x02\x81\x86\x12\x53".to_vec();
+    greeting.extend(export.size.to_be_bytes());
+    greeting.extend([0, 0]);
+    greeting.extend(export.flags.bits().to_be_bytes());
+    greeting.extend([0; 124]);
+    stream.write_all(&greeting).await?;
+    Ok(Negotiated {
+        export,
+        requested_name: String::new(),
+        style: HandshakeStyle::Oldstyle,
+        framing: Framing::Simple,
+        contexts: Vec::new(),
+        tls: false,
+        no_zeroes: false,
+        block_sizes_agreed: false,
+        disk: DiskIdentity::default(),
+        writer: None,
+    })
+}
+
 async fn negotiate(
     stream: &mut UnixStream,
     world: &Mutex<World>,
@@ -173,6 +203,9 @@ async fn negotiate(
         let (listed, contexts) = (world.listed.clone(), world.contexts.clone());
         (world.export.clone(), listed, contexts, world.framing)
     };
+    if world.lock().unwrap().oldstyle {
+        return greet_oldstyle(stream, export).await.map(Some);
+    }
     let mut handshake = ServerHandshake::new(ServerHandshakeConfig {
         framing,
         ..ServerHandshakeConfig::default()

@@ -113,11 +113,13 @@ fn a_hangup_before_the_reply() {
 /// The server stops in the middle of something, and never goes on.
 #[test]
 fn silence_within_a_reply() {
-    survives("no byte moved for 1 s", |_| Act::Silence);
-    survives("no byte moved", |request| {
+    // "no byte moved for 1 s", or "no answer within 1 s": what has moved since the request was sent decides, and on a
+    // busy machine that is the request itself or the begin of its reply.
+    survives(" 1 s", |_| Act::Silence);
+    survives(" 1 s", |request| {
         Act::Raw(data(request.cookie, request.offset, LEN)[..10].to_vec())
     });
-    survives("no byte moved", |request| {
+    survives(" 1 s", |request| {
         Act::Raw(data(request.cookie, request.offset, LEN)[..2000].to_vec())
     });
 }

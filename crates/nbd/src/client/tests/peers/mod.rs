@@ -3,6 +3,7 @@
 
 mod allocation;
 mod filters;
+mod oldstyle;
 mod outboard;
 
 use std::os::unix::fs::FileExt;
