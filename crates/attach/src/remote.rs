@@ -11,6 +11,7 @@ use nbd::client::{
 };
 
 use crate::request::AttachRequest;
+use crate::sysfs::device_size;
 
 /// How long a disconnect may take.
 const CLOSE_FOR: Duration = Duration::from_secs(2);
@@ -19,7 +20,7 @@ const CLOSE_FOR: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct NegotiatedConnection {
     /// Size of the export, bytes.
-    pub(crate) size: u64,
+    pub(crate) export_size: u64,
     /// Smallest block, bytes.
     pub(crate) block_size: u32,
     /// Transmission flags.
@@ -28,6 +29,13 @@ pub(crate) struct NegotiatedConnection {
     pub(crate) disk: DiskIdentity,
     /// The connection, blocking.
     pub(crate) socket: OwnedFd,
+}
+
+impl NegotiatedConnection {
+    /// Size of a device for the export, bytes.
+    pub(crate) const fn size(&self) -> u64 {
+        device_size(self.export_size)
+    }
 }
 
 /// Why a connection was not made.
@@ -58,13 +66,13 @@ pub(crate) async fn dial(
         _ => DialError::Failed(error.to_string()),
     })?;
     let export = dialed.export();
-    let (size, block_size) = (export.size, export.block_size_min);
+    let (export_size, block_size) = (export.size, export.block_size_min);
     let flags = export.flags.bits();
     let disk = dialed.disk().clone();
     let socket = dialed.into_std_fd();
     let socket = socket.map_err(|e| DialError::Failed(format!("{uri}: {e}")))?;
     Ok(NegotiatedConnection {
-        size,
+        export_size,
         block_size,
         flags,
         disk,
@@ -72,13 +80,15 @@ pub(crate) async fn dial(
     })
 }
 
-/// The size of the export just now, bytes, without a connection to it.
+/// The size that a device for the export has just now, bytes, without a connection to it.
 ///
 /// # Errors
 /// One line that names the server.
 pub(crate) async fn size(uri: &str, timeout: Duration) -> Result<u64, String> {
     let described = nbd::client::describe(&target(uri)?, timeout).await;
-    Ok(described.map_err(|e| e.to_string())?.export.size)
+    Ok(device_size(
+        described.map_err(|e| e.to_string())?.export.size,
+    ))
 }
 
 fn target(uri: &str) -> Result<Target, String> {

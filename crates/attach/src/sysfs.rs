@@ -15,14 +15,29 @@ const BLOCK_SIZE_MAX: u32 = 4096;
 /// Smallest logical block, and unit of a device's size.
 const SECTOR: u32 = 512;
 
+/// Size of a device for a disk of `size` bytes: whole sectors.
+pub(crate) const fn device_size(size: u64) -> u64 {
+    size - size % SECTOR as u64
+}
+
+/// A user may miss the bytes behind the last whole sector.
+pub(crate) fn warn_of_rest(size: u64) {
+    let rest = size - device_size(size);
+    if rest > 0 {
+        tracing::warn!(
+            "the last {rest} of its {size} bytes are not on the device: it has whole sectors"
+        );
+    }
+}
+
 /// The logical block size of a device for a disk of this size and smallest block.
 ///
 /// # Errors
 /// Why there can be none.
 pub(crate) fn check_shape(size: u64, block_size: u32) -> Result<u32, String> {
-    if size == 0 || !size.is_multiple_of(u64::from(SECTOR)) {
+    if device_size(size) == 0 {
         return Err(format!(
-            "its size of {size} bytes is no multiple of 512; a block device needs one"
+            "it has {size} bytes; a block device needs {SECTOR} at least"
         ));
     }
     if block_size > BLOCK_SIZE_MAX {
@@ -169,7 +184,9 @@ mod tests {
     fn a_device_has_whole_sectors_and_blocks_up_to_a_page() {
         assert_eq!(check_shape(1024, 1), Ok(512));
         assert_eq!(check_shape(8192, 4096), Ok(4096));
-        for (size, block_size) in [(0, 1), (1000, 1), (1 << 20, 65536)] {
+        assert_eq!(check_shape(1000, 1), Ok(512));
+        assert_eq!(device_size(1000), 512);
+        for (size, block_size) in [(0, 1), (511, 1), (1 << 20, 65536)] {
             assert!(check_shape(size, block_size).is_err());
         }
     }

@@ -363,7 +363,7 @@ fn a_failed_attach_prints_one_line_and_leaves_nothing() {
     let here = world.folder.path().to_str().unwrap();
     let cases: [(&[&str], &str); 7] = [
         (&["nonsense"], "no such disk"),
-        (&["size=1000"], "no multiple of 512"),
+        (&["size=500"], "needs 512 at least"),
         (&["4M", "--mount", here], "not empty"),
         (
             &["4M", "--mount", file.to_str().unwrap()],

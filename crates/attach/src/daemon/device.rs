@@ -113,7 +113,8 @@ impl Session {
             source_text: self.record.source.clone(),
             why,
         })?;
-        self.record.size = geometry.size;
+        self.record.size = sysfs::device_size(geometry.size);
+        sysfs::warn_of_rest(geometry.size);
         self.record.read_only |= geometry.read_only;
         if let Err(e) = fuse::pin_mount_namespace() {
             tracing::warn!(
@@ -161,7 +162,7 @@ impl Session {
     fn follow(&mut self, device: DeviceWorker, disk: Node) -> Option<JoinHandle<()>> {
         let follower = SizeFollower {
             remote: self.remote.clone()?,
-            size: disk.geometry().size,
+            size: sysfs::device_size(disk.geometry().size),
             disk,
             device,
         };

@@ -45,7 +45,7 @@ impl SizeFollower {
                 looked = now;
                 result = self.remote.refresh_size().await;
             }
-            if self.disk.geometry().size > self.size {
+            if sysfs::device_size(self.disk.geometry().size) > self.size {
                 result = result.and(self.grow().await);
             }
             if let Err(why) = &result {
@@ -56,7 +56,7 @@ impl SizeFollower {
     }
 
     async fn grow(&mut self) -> Result<(), String> {
-        let size = self.disk.geometry().size;
+        let size = sysfs::device_size(self.disk.geometry().size);
         sysfs::check_shape(size, self.disk.geometry().block_size)?;
         let device = self.device.clone();
         engine::blocking(move || device.follow_size()).await?;

@@ -176,11 +176,12 @@ pub(crate) struct Device {
 /// [`KernelError`].
 pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
     let first = dial(&setup).await?;
+    let size = first.size();
     let disk = first.disk;
     setup.writer = setup.writer.again();
-    let size = first.size;
     let block_size = sysfs::check_shape(size, first.block_size)
         .map_err(|why| KernelError::Server(format!("{}: {why}", setup.uri)))?;
+    sysfs::warn_of_rest(first.export_size);
     let shape = NbdShape { size, block_size };
     let mut server_flags = first.flags;
     if setup.read_only {
@@ -194,8 +195,8 @@ pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
     while sockets.len() < connections {
         let next = dial(&setup).await?;
         check_identity(&setup.uri, &disk, &next.disk)?;
-        if next.size != size {
-            return Err(growth::size_mismatch(size, next.size).into());
+        if next.size() != size {
+            return Err(growth::size_mismatch(size, next.size()).into());
         }
         sockets.push(next.socket);
     }

@@ -95,17 +95,17 @@ impl NbdLink {
             check_identity(&self.setup.uri, &self.disk, &dialed.disk)?;
             let expected = size.unwrap_or(self.negotiated);
             let is_first = size.is_none();
-            if dialed.size < expected || (!is_first && dialed.size != expected) {
-                return Err(growth::size_mismatch(expected, dialed.size).into());
+            if dialed.size() < expected || (!is_first && dialed.size() != expected) {
+                return Err(growth::size_mismatch(expected, dialed.size()).into());
             }
-            if dialed.size > expected {
-                sysfs::check_shape(dialed.size, self.shape.block_size)
+            if dialed.size() > expected {
+                sysfs::check_shape(dialed.size(), self.shape.block_size)
                     .map_err(KernelError::Server)?;
                 self.end_connections();
                 live.fill(false);
                 engine::clock::sleep(SETTLE_FOR).await;
             }
-            size = Some(dialed.size);
+            size = Some(dialed.size());
             fresh.push(dialed.socket);
         }
         let (index, backend) = (self.index, self.setup.backend.clone());

@@ -301,4 +301,8 @@ impl BlockDevice for Array {
     fn file_region(&self, range: Range) -> Option<FileRegion> {
         self.disk().file_region(range)
     }
+
+    fn file_region_start(&self, range: Range) -> Option<(FileRegion, u64)> {
+        self.disk().file_region_start(range)
+    }
 }

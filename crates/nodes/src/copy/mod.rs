@@ -6,7 +6,8 @@
 //!   read, write or flush that failed makes it fail.
 //! * A target that is too small or read-only is refused before anything is written.
 //! * What the source's extents report as zeroes is not read; what the target's report as zeroes is not
-//!   written again. What lies behind the source's end in a larger target is left alone.
+//!   written again. What lies behind the source's end in a larger target is left alone, and so is all outside of
+//!   [`CopyOptions::ranges`].
 //! * At most [`CopyOptions::in_flight`] pieces of [`PIECE_MAX`] bytes are in memory.
 //! * The target's disk works from the beginning: behind what is written its pages are written out, or
 //!   it is flushed, while the copy goes on. The flush at the end is a short one.
@@ -63,6 +64,8 @@ pub struct CopyOptions {
     pub target_is_zero: bool,
     /// Look for zeroes in what is read, and do not write them out.
     pub detect_zeroes: bool,
+    /// Copy, and compare, only these, which rise and do not overlap; each is extended to whole blocks. `None`: all.
+    pub ranges: Option<Vec<Range>>,
     /// Pieces in flight, 1 to [`IN_FLIGHT_MAX`].
     pub in_flight: usize,
     /// The file that the target is, where it is one: its pages are written out behind the copy, which
@@ -77,6 +80,7 @@ impl Default for CopyOptions {
         Self {
             target_is_zero: false,
             detect_zeroes: true,
+            ranges: None,
             in_flight: 64,
             target_file: None,
             cores: None,
@@ -84,7 +88,7 @@ impl Default for CopyOptions {
     }
 }
 
-/// Copies all of `source` to the beginning of `target`, and flushes it. Dropping the future leaves
+/// Copies all of `source`, or [`CopyOptions::ranges`] of it, to the beginning of `target`, and flushes it. Dropping the future leaves
 /// the target as far as it came, once it has settled.
 ///
 /// # Errors
@@ -115,7 +119,7 @@ pub async fn copy(
     Ok(())
 }
 
-/// Reads all of `source` and as much of `target`, and compares them.
+/// Reads all of `source`, or [`CopyOptions::ranges`] of it, and as much of `target`, and compares them.
 ///
 /// # Errors
 /// [`CopyError::Differs`], or that of the first request that failed.
@@ -134,8 +138,13 @@ pub async fn verify(
         });
     }
     let mover = Mover::new(source, target, options);
-    let mut pieces = (0..size.div_ceil(PIECE_MAX))
-        .map(|n| Range::new(n * PIECE_MAX, PIECE_MAX.min(size - n * PIECE_MAX)));
+    let mut pieces = mover.ranges.iter().flat_map(|range| {
+        let numbers = range.offset / PIECE_MAX..range.end().div_ceil(PIECE_MAX);
+        numbers.map(|n| {
+            let start = range.offset.max(n * PIECE_MAX);
+            Range::new(start, range.end().min((n + 1) * PIECE_MAX) - start)
+        })
+    });
     // In order, so that the first difference is the one that is reported.
     let mut flights = FuturesOrdered::new();
     loop {
@@ -159,6 +168,8 @@ struct Mover<'a> {
     disks: Arc<Disks>,
     options: &'a CopyOptions,
     size: u64,
+    /// What is copied, in whole blocks.
+    ranges: Vec<Range>,
     unit: u64,
     in_flight: usize,
     max: PieceMax,
@@ -184,7 +195,14 @@ impl<'a> Mover<'a> {
             let smaller = Blocks::new(target, source.geometry().block_size.max(1));
             Arc::new(smaller.expect("the source's block size is one"))
         };
+        let ranges = match &options.ranges {
+            Some(ranges) => {
+                plan::whole_blocks(ranges, block_of(&source).max(block_of(&target)), size)
+            }
+            None => vec![Range::new(0, size)],
+        };
         Self {
+            ranges,
             disks: Arc::new(Disks {
                 source,
                 target,
@@ -206,7 +224,11 @@ impl<'a> Mover<'a> {
         let mut queue = CopyQueue::default();
         let mut flights = FuturesUnordered::new();
         let mut len = WINDOW_MIN;
-        let mut mapping = Some(Box::pin(self.map(0, len)));
+        let map_from = |end, len| {
+            let start = self.next_start(end)?;
+            Some(Box::pin(self.map(start, len)))
+        };
+        let mut mapping = map_from(0, len);
         let mut behind = Behind::new(self.disks.clone(), self.options);
         loop {
             while flights.len() < self.in_flight
@@ -236,12 +258,18 @@ impl<'a> Mover<'a> {
                 mapped = map, if wants_map => {
                     let mapped = mapped?;
                     len = next_window(len, mapped.source.len() + mapped.target.len());
-                    let end = mapped.range.end();
-                    mapping = (end < self.size).then(|| Box::pin(self.map(end, len)));
+                    mapping = map_from(mapped.range.end(), len);
                     queue.extend(self.decide(&mapped));
                 }
             }
         }
+    }
+
+    /// Where the next window begins if `end` is the end of the last one; `None` if nothing is left to copy.
+    fn next_start(&self, end: u64) -> Option<u64> {
+        let next = self.ranges.partition_point(|range| range.end() <= end);
+        let start = self.ranges.get(next)?.offset.max(end);
+        (start < self.size).then_some(start / self.unit * self.unit)
     }
 
     /// Starts a piece.
@@ -278,13 +306,14 @@ impl<'a> Mover<'a> {
     }
 
     fn decide(&self, mapped: &Mapped) -> Vec<DataRun> {
-        plan::runs(&CopyWindow {
+        let runs = plan::runs(&CopyWindow {
             range: mapped.range,
             source: &mapped.source,
             target: &mapped.target,
             unit: self.unit,
             size: self.size,
-        })
+        });
+        plan::within(&runs, &self.ranges)
     }
 }
 

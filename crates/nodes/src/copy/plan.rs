@@ -11,7 +11,8 @@
 //! * The runs of a window cover it, in order, without a gap.
 //! * Nothing is left as it is unless the target is known to read as zeroes there, and the source
 //!   too.
-//! * Runs begin and end at whole units, but for the end of the disk.
+//! * Runs begin and end at whole units, but for the end of the disk. Where only ranges of a disk are copied, they are cut
+//!   to these afterwards, which are whole blocks of both disks.
 
 use std::collections::VecDeque;
 
@@ -83,6 +84,40 @@ pub(super) fn runs(window: &CopyWindow<'_>) -> Vec<DataRun> {
         }
     }
     runs
+}
+
+/// `ranges`, which rise, each extended to whole blocks of `block` bytes, and joined where they meet then. Empty ones have no block.
+pub(super) fn whole_blocks(ranges: &[Range], block: u64, size: u64) -> Vec<Range> {
+    let mut whole: Vec<Range> = Vec::new();
+    for range in ranges.iter().filter(|range| !range.is_empty()) {
+        let start = range.offset / block * block;
+        let end = range.end().next_multiple_of(block).min(size);
+        match whole.last_mut() {
+            Some(last) if start <= last.end() => {
+                last.len = end.max(last.end()) - last.offset;
+            }
+            _ => whole.push(Range::new(start, end - start)),
+        }
+    }
+    whole
+}
+
+/// The parts of `runs` that lie in `ranges`. Both rise.
+pub(super) fn within(runs: &[DataRun], ranges: &[Range]) -> Vec<DataRun> {
+    let mut parts = Vec::new();
+    for run in runs {
+        let first = ranges.partition_point(|range| range.end() <= run.range.offset);
+        let overlapping = ranges[first..].iter();
+        for range in overlapping.take_while(|range| range.offset < run.range.end()) {
+            let start = run.range.offset.max(range.offset);
+            let end = run.range.end().min(range.end());
+            parts.push(DataRun {
+                range: Range::new(start, end - start),
+                action: run.action,
+            });
+        }
+    }
+    parts
 }
 
 /// Where `extents` are known to read as zeroes, in whole units of the window, joined.

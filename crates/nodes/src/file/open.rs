@@ -16,8 +16,6 @@ use super::identity::identity_of;
 use super::lock;
 use super::topology::{QueueLimits, SYSFS};
 
-/// Sizes are served in these, bytes.
-const SECTOR: u32 = 512;
 /// Page of the page cache, and what is assumed of direct I/O where the kernel does not report it.
 const PAGE: u32 = 4096;
 /// Largest block size that the contract has.
@@ -208,7 +206,7 @@ impl OpenedFile {
     }
 }
 
-/// The size that is served: whole sectors, or whole blocks.
+/// The size that is served: every byte, or whole blocks where only those can be requested.
 fn served_size(
     path: &Path,
     disk: &DiskFile,
@@ -216,11 +214,11 @@ fn served_size(
     block_size: u32,
 ) -> Result<u64, OpenError> {
     let found = size_of(path, disk, kind)?;
-    let unit = u64::from(block_size.max(SECTOR));
+    let unit = u64::from(block_size);
     let size = found / unit * unit;
     if size != found {
         tracing::warn!(
-            "{}: the last {} of its {found} bytes are not served: a disk has whole sectors",
+            "{}: the last {} of its {found} bytes are not served: direct I/O is in blocks of {unit} bytes",
             path.display(),
             found - size
         );

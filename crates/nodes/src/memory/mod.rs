@@ -48,6 +48,13 @@ impl Memory {
         }
     }
 
+    /// The same, never written.
+    #[must_use]
+    pub const fn read_only(mut self) -> Self {
+        self.geometry.read_only = true;
+        self
+    }
+
     async fn zero(&self, range: Range, freeing: Freeing) {
         for (done, shard) in MemoryPieces::shards_of(range).enumerate() {
             self.pieces.zero(shard, range, freeing);
@@ -137,6 +144,9 @@ impl BlockDevice for Memory {
     fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         assert_checked(&self.geometry, range);
         assert_len(range, data.len());
+        if self.geometry.read_only {
+            return TryIo::WouldBlock;
+        }
         match self.pieces.write(range.offset, data) {
             Ok(()) => TryIo::Done,
             Err(_) => TryIo::WouldBlock,

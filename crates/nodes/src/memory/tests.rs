@@ -29,6 +29,24 @@ fn a_terabyte_costs_nothing_until_it_is_written() {
 }
 
 #[test]
+fn what_is_never_written_refuses_each_change() {
+    let disk = Memory::new(2 * PIECE).read_only();
+    let piece = Range::new(0, PIECE);
+    let data = pattern(1, piece);
+    assert_eq!(disk.try_write(piece, &data), TryIo::WouldBlock);
+    let flags = WriteFlags::empty();
+    let changes = [
+        block_on(disk.write(piece, single(data), flags)),
+        block_on(disk.write_zeroes(piece, flags)),
+        block_on(disk.trim(piece)),
+    ];
+    for changed in changes {
+        assert_eq!(changed.unwrap_err().errno, block::Errno::NotPermitted);
+    }
+    assert_eq!(disk.pieces.count(), 0);
+}
+
+#[test]
 fn a_part_of_a_piece_is_zeroed_and_not_freed() {
     let disk = Memory::new(4 * PIECE);
     let piece = Range::new(PIECE, PIECE);

@@ -100,6 +100,13 @@ impl Remark {
         )
     }
 
+    /// Whether partition `number` is slow for it.
+    #[must_use]
+    pub fn is_slow(&self, number: u32) -> bool {
+        let is_it = matches!(self, Self::Misaligned { number: about, .. } if *about == number);
+        is_it && self.is_warning()
+    }
+
     /// Whether something is wrong, and not only odd.
     #[must_use]
     pub const fn is_warning(&self) -> bool {

@@ -1,19 +1,24 @@
 //! [`StripeGather`]: writes that arrive together, by the rows that they change. Pure, but for the callers that it keeps.
 //!
 //! What waits for a row is written together: a writer that sends one chunk after the other, and does not wait for each, gets
-//! full stripes.
+//! full stripes. A batch that goes on where a write just ended, at the beginning of a row, is likely to become a full stripe: it is
+//! worth waiting for while batches before it are being written, and while more arrives.
 //!
 //! # Invariants
 //!
 //! * Pieces of a batch do not overlap: where writes do, none of which was answered yet, the later one counts.
-//! * The caller that begins a batch sees that it is written; the batch takes more until then.
+//! * The caller that begins a batch sees that it is written, and ends it; the batch takes more until it is taken.
+//! * A batch waits for batches that began before it only: each of them is written under any load.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use block::{IoBufs, IoError, Range, WriteFlags};
 use tokio::sync::oneshot;
 
 use crate::blocks::slice;
+
+/// Writes of which the ends are known: as many writers are found to be sequential at once.
+const ENDS_MAX: usize = 16;
 
 /// What becomes of a batch, for one caller.
 type Waiter = oneshot::Sender<Result<(), IoError>>;
@@ -25,6 +30,10 @@ pub(in crate::array) struct RowPiece {
     pub(in crate::array) data: IoBufs,
 }
 
+/// Name of one batch; rises in order of arrival.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(in crate::array) struct BatchNumber(u64);
+
 /// What is written of one row together.
 #[derive(Debug, Default)]
 pub(in crate::array) struct RowBatch {
@@ -32,29 +41,94 @@ pub(in crate::array) struct RowBatch {
     /// Durably.
     pub(in crate::array) flags: WriteFlags,
     waiters: Vec<Waiter>,
+    number: BatchNumber,
+    /// It has the first bytes of its row, and the bytes before them were written just before.
+    is_sequential: bool,
 }
 
 /// Batches that take more, by their rows.
 #[derive(Debug, Default)]
 pub(in crate::array) struct StripeGather {
     batches: HashMap<u64, RowBatch>,
+    /// Batches that have not ended, also those that were taken.
+    unfinished: BTreeSet<BatchNumber>,
+    next: u64,
+    /// Where the last writes ended, bytes of the array.
+    ends: VecDeque<u64>,
+}
+
+/// What a write did to the batch of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::array) struct Gathered {
+    /// It begins this batch.
+    pub(in crate::array) begins: Option<BatchNumber>,
+    /// All of the row is written.
+    pub(in crate::array) is_full: bool,
+}
+
+/// What a batch waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::array) enum BatchWait {
+    /// It is a full stripe, or not likely to become one.
+    Nothing,
+    /// To become a full stripe while batches before it are being written.
+    Batches,
+    /// To become one with what has arrived, and was not read yet.
+    More {
+        /// Bytes that it has.
+        len: u64,
+    },
 }
 
 impl StripeGather {
-    /// Adds a write of one row. Whether it begins a batch.
+    /// Adds a write of one row, of `row_len` bytes.
     pub(in crate::array) fn add(
         &mut self,
-        row: u64,
+        (row, row_len): (u64, u64),
         piece: RowPiece,
         flags: WriteFlags,
         waiter: Waiter,
-    ) -> bool {
-        let begins = !self.batches.contains_key(&row);
+    ) -> Gathered {
+        let Range { offset, .. } = piece.range;
+        let continues = offset == row * row_len && self.ends.contains(&offset);
+        self.ends.retain(|end| *end != offset);
+        self.ends.truncate(ENDS_MAX - 1);
+        self.ends.push_front(piece.range.end());
+        let begins = (!self.batches.contains_key(&row)).then_some(BatchNumber(self.next));
         let batch = self.batches.entry(row).or_default();
+        if let Some(number) = begins {
+            self.next += 1;
+            self.unfinished.insert(number);
+            batch.number = number;
+        }
         batch.put(piece);
         batch.flags |= flags & WriteFlags::FUA;
         batch.waiters.push(waiter);
-        begins
+        batch.is_sequential |= continues;
+        Gathered {
+            begins,
+            is_full: batch.len() == row_len,
+        }
+    }
+
+    /// What the batch of a row is to wait for before it is written.
+    pub(in crate::array) fn wait(&self, row: u64, row_len: u64) -> BatchWait {
+        let Some(batch) = self.batches.get(&row) else {
+            return BatchWait::Nothing;
+        };
+        let len = batch.len();
+        if !batch.is_sequential || len == row_len {
+            return BatchWait::Nothing;
+        }
+        match self.unfinished.first() == Some(&batch.number) {
+            true => BatchWait::More { len },
+            false => BatchWait::Batches,
+        }
+    }
+
+    /// A batch was written, or never will be.
+    pub(in crate::array) fn finish(&mut self, number: BatchNumber) {
+        self.unfinished.remove(&number);
     }
 
     /// Takes what is to be written of a row.
@@ -64,6 +138,11 @@ impl StripeGather {
 }
 
 impl RowBatch {
+    /// Bytes that it writes.
+    fn len(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.range.len).sum()
+    }
+
     fn put(&mut self, piece: RowPiece) {
         if self
             .pieces

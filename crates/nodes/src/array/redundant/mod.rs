@@ -335,9 +335,14 @@ impl BlockDevice for RedundantArray {
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {
+        let (region, len) = self.file_region_start(range)?;
+        (len == range.len).then_some(region)
+    }
+
+    fn file_region_start(&self, range: Range) -> Option<(FileRegion, u64)> {
         assert_checked(&self.geometry, range);
         self.count_request();
-        self.region(range)
+        self.region_start(range)
     }
 }
 

@@ -260,19 +260,16 @@ impl RedundantArray {
         TryIo::Done
     }
 
-    /// Where the bytes of `range` are in a file.
-    pub(super) fn region(&self, range: Range) -> Option<FileRegion> {
+    /// Where the first bytes of `range` are in a file, and how many lie together there.
+    pub(super) fn region_start(&self, range: Range) -> Option<(FileRegion, u64)> {
         let reading = self.reading(range);
         let piece = reading.view.layout.piece(range);
-        if piece.range != range {
-            return None;
-        }
         let (holder, within) = reading.pick(&piece, |_| true)?;
         if !holder.target.may_try_read() {
             return None;
         }
         let below = holder.target.place(within);
-        let (leaf, at) = block::resolve(&*holder.target.disk, below);
-        leaf.file_region(at)
+        let (leaf, at) = block::resolve_start(&*holder.target.disk, below);
+        leaf.file_region_start(at)
     }
 }

@@ -7,8 +7,8 @@
 //! they did not                                   it rises, up to the largest
 //! ```
 //!
-//! That is [`UserShare::Unnoticed`]: work that no user waits for. With [`UserShare::Turns`] the rate stays as it is, and short windows
-//! take turns with the requests of users.
+//! That is [`UserShare::Unnoticed`]: work that no user waits for. With [`UserShare::Turns`] the rate stays as it is, and a few short
+//! windows take turns with the requests of users: one is read while another is written.
 //!
 //! # Invariants
 //!
@@ -16,8 +16,8 @@
 //!   the background always comes to its end.
 //! * While it is not at the largest rate one window is under way at a time, and it is a small one at the smallest rate: what a user's
 //!   request waits for is short. Between windows the time is left alone that they are paid with.
-//! * With turns one short window is under way at a time while users are there, without pauses: a request of a user waits for one
-//!   window at most.
+//! * With turns three short windows are under way at a time while users are there, without pauses: what a request of a user waits
+//!   for is short.
 //! * Where users have so much under way that one window at a time does not reach the smallest rate, there are more of
 //!   them, but never more bytes than users have there themselves: a member that takes turns gives users half at least.
 //!
@@ -45,6 +45,10 @@ const WINDOWS_MIN: usize = 3;
 const WINDOWS_MAX: usize = 16;
 /// And with users, where these fill the members: short ones are 2 MiB together, as much as md has under way.
 const BESIDE_MAX: u64 = 8;
+/// And with turns, their length, bytes: with one alone the disk that is read stands still while the other one is written, and
+/// a write of a longer one holds the lock of its file for longer.
+const TURNS_WINDOWS: u64 = 3;
+const TURNS_WINDOW: u64 = 128 << 10;
 /// A window that takes longer than this, with those that are in flight, takes long.
 const LONG: Duration = Duration::from_millis(20);
 /// While users are there a window is under way in one of so many moments: less than one request in a hundred meets
@@ -61,7 +65,7 @@ const LINGER: Duration = Duration::from_millis(50);
 pub(crate) enum UserShare {
     /// Users get all but so little that they do not notice.
     Unnoticed,
-    /// One short window at a time, always.
+    /// Three short windows at a time, always.
     Turns,
 }
 
@@ -123,7 +127,7 @@ impl Rate {
         }
         self.looked = now;
         // Where members are full requests come seldom, since users wait for those that they made.
-        let busy = self.seen != requests || self.beside() > 1;
+        let busy = self.seen != requests || self.users_have >= 2 * self.window();
         self.seen = requests;
         if self.share == UserShare::Turns {
             if busy {
@@ -165,7 +169,7 @@ impl Rate {
     /// Bytes that the next window should have.
     pub(crate) fn window(&self) -> u64 {
         if self.takes_turns() {
-            return WINDOW_MIN;
+            return TURNS_WINDOW;
         }
         let millis = u64::try_from(WINDOW_TIME.as_millis()).expect("a few");
         let len = self.rate / 1000 * millis;
@@ -195,7 +199,8 @@ impl Rate {
 
     /// How many windows may be in flight together with the requests of users.
     fn beside(&self) -> usize {
-        let windows = (self.users_have / self.window()).clamp(1, BESIDE_MAX);
+        let least = if self.takes_turns() { TURNS_WINDOWS } else { 1 };
+        let windows = (self.users_have / self.window()).clamp(least, BESIDE_MAX);
         usize::try_from(windows).expect("a few")
     }
 

@@ -170,24 +170,24 @@ fn while_users_are_there_windows_are_short_and_one_at_a_time() {
 
 /// A move of extents is waited for: it continues while users are there, as far as that does not fill the disks.
 #[test]
-fn with_turns_a_short_window_is_always_under_way_while_users_are_there() {
+fn with_turns_three_short_windows_are_always_under_way_while_users_are_there() {
     let mut rate = Rate::new(RATES, Duration::ZERO, 0).with_share(UserShare::Turns);
     assert_eq!((rate.window(), rate.windows()), (MIB, 3));
     let mut now = Duration::ZERO;
     for requests in 1..100 {
         now += ms(10);
         rate.look(now, requests);
-        assert_eq!((rate.window(), rate.windows()), (MIB / 4, 1));
-        rate.take(now, MIB / 4);
-        rate.took(MIB / 4, ms(1));
+        assert_eq!((rate.window(), rate.windows()), (MIB / 8, 3));
+        rate.take(now, MIB / 8);
+        rate.took(MIB / 8, ms(1));
         assert!(rate.wait(now + ms(1)).is_zero(), "it has no pauses");
     }
-    // Where users fill the disks one at a time would come forward too slowly.
-    rate.users_have(MIB);
+    // Where users fill the disks three at a time would come forward too slowly.
+    rate.users_have(MIB / 2);
     assert_eq!(rate.windows(), 4);
     rate.users_have(0);
     rate.look(now + ms(40), 99);
-    assert_eq!(rate.windows(), 1, "they may come back");
+    assert_eq!(rate.windows(), 3, "they may come back");
     rate.look(now + ms(60), 99);
     assert_eq!((rate.window(), rate.windows()), (MIB, 16));
 }
@@ -207,7 +207,7 @@ fn with_turns_the_largest_rate_holds_beside_users_too() {
             rate.take(now, len);
             bytes += len;
         }
-        now += ms(1);
+        now += Duration::from_micros(500);
     }
     assert!((99 * MIB..=101 * MIB).contains(&bytes), "{bytes}");
 }

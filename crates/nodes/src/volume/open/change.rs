@@ -4,6 +4,7 @@
 //! create   wipe the store ─► the origin preserves for it, at a moment without a write in flight, flushed ─► metadata
 //! extend   metadata ─► the snapshot goes on in the larger store
 //! remove   metadata ─► the origin preserves for it no more
+//! merge    metadata ─► the origin, which is not in use, reads as the snapshot ─► its chunks (`merges.rs`) ─► metadata
 //! ```
 //!
 //! # Invariants
@@ -12,10 +13,8 @@
 //! * One change at a time, and no volume is opened meanwhile. Afterwards [`VolumeSet::group`] is what is on the disks.
 //! * A change that failed while its text was written may have been made. No further one is made then: until the volumes
 //!   are closed, the snapshots are treated so that either text is right.
-//!
-//! # What it does not do
-//!
-//! It begins no merge: the disk of an origin that is open cannot become the one that reads as its snapshot.
+//! * A merge begins while neither the origin nor the snapshot is in use. If that fails once its text may be on the disks, the
+//!   origin is not opened until all volumes of the group are closed.
 
 use std::sync::{Arc, PoisonError};
 
@@ -47,6 +46,11 @@ pub enum SnapshotChange {
     },
     /// One less.
     Remove {
+        /// The snapshot.
+        name: String,
+    },
+    /// One is merged into its origin from now on ([`VolumeSet::merge`], [`VolumeSet::finish_merge`]).
+    Merge {
         /// The snapshot.
         name: String,
     },
@@ -137,8 +141,8 @@ pub enum OpenChangeError {
         /// The disk that they are on.
         disk: String,
     },
-    /// The snapshot is in use.
-    #[error("the snapshot {0} is in use: end its export first")]
+    /// A snapshot, or the origin of a merge, is in use.
+    #[error("{0} is in use: end its export first")]
     InUse(String),
 }
 
@@ -176,11 +180,18 @@ impl VolumeSet {
                 }
                 return Err(error);
             }
-            written => written?,
+            Err(error) => {
+                self.note_broken_merge(&group, change, &mut parts);
+                return Err(error);
+            }
+            Ok(report) => report,
         };
         let after = self.group();
-        self.follow(&after, change, &mut parts).await?;
-        Ok(report)
+        let followed = self.follow(&after, change, &mut parts).await;
+        if followed.is_err() {
+            self.note_broken_merge(&group, change, &mut parts);
+        }
+        followed.map(|()| report)
     }
 
     /// Refuses a change that is based on other metadata, or during another one.
@@ -232,6 +243,17 @@ impl VolumeSet {
             SnapshotChange::Remove { name } => {
                 self.refuse_open(name)?;
                 edit.remove_snapshot(name)?;
+            }
+            SnapshotChange::Merge { name } => {
+                self.refuse_open(name)?;
+                if let Some(relation) = group.group.snapshot_with_store(name) {
+                    self.refuse_open(relation.origin)?;
+                }
+                self.refuse_invalid(name)?;
+                if !edit.begin_merge(name)? {
+                    let name = name.clone();
+                    return Err(SnapshotError::Merging { name }.into());
+                }
             }
         }
         self.pending(group, edit, stamp).await
@@ -414,6 +436,28 @@ impl VolumeSet {
                 let cow = self.open_store_of(after, name, parts).await?;
                 Ok(origin.extend_snapshot(name, cow).await?)
             }
+            SnapshotChange::Merge { name } => {
+                let Some(origin) = self.open_origin_of(name) else {
+                    return Ok(());
+                };
+                let cow = self.open_store_of(after, name, parts).await?;
+                Ok(origin.begin_merge(name, cow).await?)
+            }
         }
+    }
+
+    /// A merge that did not begin, of which the text may be on the disks: the origin must not be written as if it were not.
+    fn note_broken_merge(
+        &self,
+        group: &AssembledGroup,
+        change: &SnapshotChange,
+        parts: &mut OpenParts,
+    ) {
+        let SnapshotChange::Merge { name } = change else {
+            return;
+        };
+        let relation = group.group.snapshot_with_store(name);
+        parts.broken_merge = relation.map(|relation| relation.origin.to_owned());
+        parts.has_failed_change = true;
     }
 }

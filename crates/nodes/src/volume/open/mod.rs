@@ -15,11 +15,12 @@
 //!
 //! # What it does not do
 //!
-//! It activates nothing in the kernel. Of the metadata it changes snapshots (`change.rs`) and where extents are (`moves.rs`).
+//! It activates nothing in the kernel. Of the metadata it changes snapshots (`change.rs`, `merges.rs`) and where extents are (`moves.rs`).
 
 mod areas;
 mod change;
 mod disk;
+mod merges;
 mod moves;
 mod plan;
 mod raid;
@@ -64,6 +65,8 @@ pub struct VolumeSet {
     opened: std::sync::Mutex<HashMap<String, Vec<Weak<VolumeDisk>>>>,
     /// The extents of volumes that were opened.
     movable: MovableDisks,
+    /// The arrays of RAID volumes that were opened.
+    arrays: std::sync::Mutex<Vec<Weak<Array>>>,
     /// The last move of extents, which may be running.
     last_move: std::sync::Mutex<Option<Arc<LiveMove>>>,
 }
@@ -81,8 +84,8 @@ pub struct OpenVolume {
     pub is_only_read: bool,
     /// What is not as it should be.
     pub remarks: Vec<String>,
-    /// The RAID volumes below it that were opened with it. Their opener stops them at the end ([`Array::stop`]), after
-    /// a flush of every volume of the set: until then their metadata may say that they are dirty.
+    /// The RAID volumes below it that were opened with it. Their opener stops them ([`Array::stop`]) when no volume of the
+    /// set is in use any more, after a flush of each: until then their metadata may say that they are dirty.
     pub arrays: Vec<Arc<Array>>,
 }
 
@@ -105,6 +108,7 @@ impl VolumeSet {
             origins: OpenOrigins::default(),
             opened: std::sync::Mutex::default(),
             movable: MovableDisks::default(),
+            arrays: std::sync::Mutex::default(),
             last_move: std::sync::Mutex::default(),
         }))
     }
@@ -123,10 +127,24 @@ impl VolumeSet {
     }
 
     /// Whether the disk of a volume is in use.
-    fn is_open(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn is_open(&self, name: &str) -> bool {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let mut disks = opened.get(name).into_iter().flatten();
         disks.any(|disk| disk.strong_count() > 0)
+    }
+
+    /// Whether it is the array of a RAID volume of the group, which is open as long as the group is.
+    #[must_use]
+    pub fn has_array(&self, array: &Arc<Array>) -> bool {
+        let arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut arrays = arrays.iter();
+        arrays.any(|one| std::ptr::eq(one.as_ptr(), Arc::as_ptr(array)))
+    }
+
+    fn note_arrays(&self, opened: &[Arc<Array>]) {
+        let mut arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
+        arrays.extend(opened.iter().map(Arc::downgrade));
     }
 
     fn note_opened(&self, name: &str, disk: &Arc<VolumeDisk>) {
@@ -164,6 +182,7 @@ impl VolumeSet {
         let opened = segments::open(self, &group, &plan, &mut parts, &mut remarks);
         let disk = Box::pin(opened).await?;
         let arrays = std::mem::take(&mut parts.arrays);
+        self.note_arrays(&arrays);
         if !self.access.read_only && !self.origins.is_empty() && !parts.is_draining {
             parts.is_draining = true;
             drop(engine::spawn(snapshots::drain_by_clock(Arc::downgrade(

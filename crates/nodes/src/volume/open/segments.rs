@@ -37,6 +37,8 @@ pub(super) struct OpenParts {
     pub(super) is_draining: bool,
     /// A change of the metadata failed, so that it is not known which text counts.
     pub(super) has_failed_change: bool,
+    /// An origin of which a merge was begun in the metadata, or may have been, and not in memory.
+    pub(super) broken_merge: Option<String>,
     /// Extents are being moved: nothing else is changed meanwhile.
     pub(super) is_moving: bool,
     /// The arrays of RAID volumes that were opened since the last volume was returned.

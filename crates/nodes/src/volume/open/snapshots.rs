@@ -141,36 +141,6 @@ impl VolumeSet {
         status.map_err(|source| failed(one.store, source))
     }
 
-    /// Merges the snapshot that the metadata say is being merged into the volume `origin`, which is open. After each step
-    /// `goes_on` gets how many chunks are left, and says whether to go on. Returns how many are left at the end. It may be
-    /// aborted at any moment, and goes on with the next call.
-    ///
-    /// # Errors
-    /// Why it is not merged. What was not is still in the store, and the origin reads the same.
-    pub async fn merge(
-        &self,
-        origin: &str,
-        mut goes_on: impl FnMut(u64) -> bool,
-    ) -> Result<u64, VolumeError> {
-        let group = &self.group().group;
-        let mut snapshots = group.snapshots();
-        let merging = snapshots.find(|one| one.origin == origin && one.merging);
-        let open = match merging {
-            None => None,
-            Some(merging) => self.open_origin_of(merging.store),
-        };
-        let Some(open) = open else {
-            return Err(failed(origin, SnapshotError::NothingToMerge));
-        };
-        loop {
-            let left = open.merge_step().await;
-            let left = left.map_err(|source| failed(origin, source))?;
-            if !goes_on(left) || left == 0 {
-                return Ok(left);
-            }
-        }
-    }
-
     /// The open origin that has this snapshot.
     pub(super) fn open_origin_of(&self, snapshot: &str) -> Option<Origin> {
         let mut open = self.origins.all().into_iter();
@@ -227,6 +197,13 @@ impl VolumeOpener<'_> {
             .filter(|_| read_only);
         let parts: Vec<&str> = std::iter::once(role.origin).chain(stores).collect();
         let key = parts.join("/");
+        if self.parts.broken_merge.as_deref() == Some(role.origin) {
+            return Err(VolumeError::State {
+                volume: role.origin.to_owned(),
+                what: "has a merge that may have begun, and failed".to_owned(),
+                next: "stop what uses volumes of its group, and open it again",
+            });
+        }
         if let Some(known) = self.set.origins.find(&key) {
             return Ok(known);
         }
@@ -247,7 +224,7 @@ impl VolumeOpener<'_> {
     }
 }
 
-fn failed(volume: &str, source: SnapshotError) -> VolumeError {
+pub(super) fn failed(volume: &str, source: SnapshotError) -> VolumeError {
     let volume = volume.to_owned();
     VolumeError::Snapshot { volume, source }
 }

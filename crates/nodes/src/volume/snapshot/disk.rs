@@ -75,9 +75,7 @@ impl OriginDisk {
     /// Adds a snapshot at a moment when no change is in flight, and everything is flushed.
     pub(super) async fn add(&self, snapshot: Arc<Snapshot>) -> Result<(), SnapshotError> {
         let closed = self.gate.close().await;
-        self.drain(|_| true).await;
-        self.child.settle().await.map_err(SnapshotError::Origin)?;
-        self.flush_below().await.map_err(SnapshotError::Origin)?;
+        self.make_all_durable().await?;
         let mut state = self.state();
         if state.snapshots.iter().any(|s| s.name() == snapshot.name()) {
             let name = snapshot.name().to_owned();
@@ -95,12 +93,7 @@ impl OriginDisk {
         let closed = self.gate.close().await;
         self.drain(|_| true).await;
         let removed = snapshot.remove().await;
-        let mut state = self.state();
-        state
-            .snapshots
-            .retain(|other| !Arc::ptr_eq(other, snapshot));
-        state.restart();
-        drop(state);
+        self.forget(snapshot);
         drop(closed);
         removed
     }
@@ -126,6 +119,43 @@ impl OriginDisk {
         drop(state);
         drop(closed);
         Ok(())
+    }
+
+    /// Takes a snapshot out once `reopen` has made something else of its store, at a moment when no change is in flight, and
+    /// all copies are listed in it and durable. It stays where that fails.
+    pub(super) async fn take_out<T>(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        reopen: impl AsyncFnOnce() -> Result<T, SnapshotError>,
+    ) -> Result<T, SnapshotError> {
+        let closed = self.gate.close().await;
+        self.make_all_durable().await?;
+        snapshot.write_all().await?;
+        let reopened = reopen().await?;
+        let removed = snapshot.remove().await;
+        removed.map_err(|source| SnapshotError::StoreFailed {
+            name: snapshot.name().to_owned(),
+            source,
+        })?;
+        self.forget(snapshot);
+        drop(closed);
+        Ok(reopened)
+    }
+
+    /// Nothing is buffered or in flight afterwards, and all is flushed. The gate is closed.
+    async fn make_all_durable(&self) -> Result<(), SnapshotError> {
+        self.drain(|_| true).await;
+        self.child.settle().await.map_err(SnapshotError::Origin)?;
+        self.flush_below().await.map_err(SnapshotError::Origin)
+    }
+
+    /// Copies nothing to the snapshot any more. The gate is closed.
+    fn forget(&self, snapshot: &Arc<Snapshot>) {
+        let mut state = self.state();
+        state
+            .snapshots
+            .retain(|other| !Arc::ptr_eq(other, snapshot));
+        state.restart();
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, OriginState> {

@@ -33,6 +33,7 @@ mod drain;
 mod error;
 mod merge;
 mod node;
+mod origin_merge;
 mod origin_state;
 mod status;
 #[cfg(test)]
@@ -83,7 +84,7 @@ struct InvalidSnapshot {
 #[derive(Debug, Clone)]
 pub struct Origin {
     disk: Arc<OriginDisk>,
-    merge: Option<Arc<MergeDisk>>,
+    merge: Arc<Mutex<Option<Arc<MergeDisk>>>>,
     invalid: Arc<Mutex<Vec<InvalidSnapshot>>>,
 }
 
@@ -129,16 +130,17 @@ impl Origin {
         };
         Ok(Self {
             disk,
-            merge,
+            merge: Arc::new(Mutex::new(merge)),
             invalid: Arc::new(Mutex::new(invalid)),
         })
     }
 
-    /// The origin as a disk: what is written to it is preserved first for its snapshots.
+    /// The origin as a disk: what is written to it is preserved first for its snapshots. It is another one after
+    /// [`Self::begin_merge`].
     #[must_use]
     pub fn disk(&self) -> Node {
-        match &self.merge {
-            Some(merge) => merge.clone(),
+        match self.merging() {
+            Some(merge) => merge,
             None => self.disk.clone(),
         }
     }
@@ -171,7 +173,7 @@ impl Origin {
                 .iter()
                 .map(|one| SnapshotStatus::invalid(&one.name, &one.reason)),
         );
-        all.extend(self.merge.iter().map(|merge| merge.status()));
+        all.extend(self.merging().iter().map(|merge| merge.status()));
         all
     }
 
@@ -185,7 +187,7 @@ impl Origin {
         if geometry.read_only {
             return Err(SnapshotError::ReadOnly);
         }
-        if let Some(merge) = &self.merge {
+        if let Some(merge) = self.merging() {
             let name = merge.name().to_owned();
             return Err(SnapshotError::Merging { name });
         }
@@ -214,23 +216,10 @@ impl Origin {
     /// [`SnapshotError`]; the snapshot goes on in what it had of the store, or is invalid as before.
     pub async fn extend_snapshot(&self, name: &str, cow: Node) -> Result<(), SnapshotError> {
         self.check_merging(name)?;
-        let Some(snapshot) = self.find_snapshot(name) else {
-            return Err(not_found(name));
-        };
-        let store = SnapshotStore {
-            name: name.to_owned(),
-            cow,
-            chunk: snapshot.chunk(),
-            merging: false,
-        };
+        let snapshot = self.known_snapshot(name)?;
         let reopen = async || {
-            let geometry = block::BlockDevice::geometry(&*self.disk);
-            match find(store, geometry, false).await? {
-                FoundStore::Valid(found) => {
-                    open_snapshot(self.disk.child(), name.to_owned(), found, false).await
-                }
-                FoundStore::Invalid(_) => Err(not_found(name)),
-            }
+            let found = self.find_again(&snapshot, cow, false).await?;
+            open_snapshot(self.disk.child(), name.to_owned(), found, false).await
         };
         self.disk.reopen(&snapshot, reopen).await
     }
@@ -261,42 +250,32 @@ impl Origin {
         self.disk.drain(|_| true).await;
     }
 
-    /// Merges some more chunks of the snapshot that is being merged, while the origin is served, and returns how many are
-    /// left. It may be aborted at any moment, and goes on after a restart.
-    ///
-    /// # Errors
-    /// [`SnapshotError`]; what was not merged is still in the store, and the origin reads as before.
-    pub async fn merge_step(&self) -> Result<u64, SnapshotError> {
-        let Some(merge) = &self.merge else {
-            return Err(SnapshotError::NothingToMerge);
-        };
-        if block::BlockDevice::geometry(&*self.disk).read_only {
-            return Err(SnapshotError::ReadOnly);
-        }
-        merge.step().await
+    fn known_snapshot(&self, name: &str) -> Result<Arc<Snapshot>, SnapshotError> {
+        self.find_snapshot(name).ok_or_else(|| not_found(name))
     }
 
-    /// Merges all that is left. The snapshot may be removed from the metadata afterwards.
-    ///
-    /// # Errors
-    /// As [`Self::merge_step`].
-    pub async fn merge(&self) -> Result<(), SnapshotError> {
-        while self.merge_step().await? > 0 {}
-        Ok(())
+    /// Reads the store of a snapshot again, which is `cow` from now on.
+    async fn find_again(
+        &self,
+        snapshot: &Snapshot,
+        cow: Node,
+        merging: bool,
+    ) -> Result<Store, SnapshotError> {
+        let store = SnapshotStore {
+            name: snapshot.name().to_owned(),
+            cow,
+            chunk: snapshot.chunk(),
+            merging,
+        };
+        match find(store, block::BlockDevice::geometry(&*self.disk), false).await? {
+            FoundStore::Valid(found) => Ok(found),
+            FoundStore::Invalid(_) => Err(not_found(snapshot.name())),
+        }
     }
 
     fn find_snapshot(&self, name: &str) -> Option<Arc<Snapshot>> {
         let snapshots = self.disk.snapshots();
         snapshots.into_iter().find(|one| one.name() == name)
-    }
-
-    fn check_merging(&self, name: &str) -> Result<(), SnapshotError> {
-        match &self.merge {
-            Some(merge) if merge.name() == name => Err(SnapshotError::Merging {
-                name: name.to_owned(),
-            }),
-            _ => Ok(()),
-        }
     }
 
     fn invalid(&self) -> MutexGuard<'_, Vec<InvalidSnapshot>> {

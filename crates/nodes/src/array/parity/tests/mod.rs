@@ -1,6 +1,7 @@
 //! Tests of arrays with parity: against a writer of their own, straight from the table of layouts.
 
 mod errors;
+mod gather;
 mod layouts;
 mod open;
 mod plan;

@@ -13,6 +13,7 @@
 //! * All that changes a row runs in a task of the array: a caller that leaves never leaves parity half written, and
 //!   [`settle`](block::BlockDevice::settle) waits for these tasks.
 //! * Data that stay are never written: a cut leaves parity that does not fit at worst, which the bits of the rows record.
+//! * A batch that waits to become a full stripe holds nothing, and waits only for batches that began before it.
 //! * Parity is used only where it is known to fit: elsewhere it is written whole, and what would be computed of it is an error.
 //! * Where a member that cannot be failed did not take its bytes the row's parity is not trusted any more.
 //! * With partial parity logs (`ppl_log`) nothing of a row is sent before the log has, durably, what repairs its parity.
@@ -41,13 +42,16 @@ pub(super) use self::ppl_log::PartialParityLogs;
 pub(in crate::array) use self::sync::{RowStop, RowsChecked, check_rows, recover_rows};
 use super::super::ArrayOptions;
 use super::super::parity::member_reads;
-use super::super::parity::stripe_gather::StripeGather;
+use super::super::parity::stripe_gather::{BatchNumber, BatchWait, StripeGather};
 use super::super::parity::stripe_plan::ParityTrust;
 use super::RedundantArray;
 
 /// Rows that are changed at once, or wait for their turns with what they need in memory; more of them wait for these, and take
 /// what arrives meanwhile.
 const STRIPES_MAX: usize = 128;
+
+/// How often a batch that may become a full stripe yields to connections without getting more.
+const YIELDS_MAX: u32 = 64;
 
 /// What an array with parity has next to one that keeps copies.
 #[derive(Debug)]
@@ -57,7 +61,8 @@ pub(super) struct Rows {
     /// Bytes of members that may be read at once to compute from.
     room: Semaphore,
     tasks: Mutex<Tasks>,
-    ended: Notify,
+    /// A task or a batch ended, or a batch is a full stripe.
+    progress: Notify,
     /// What parity is worth that is in sync.
     trust: ParityTrust,
     /// Where its members keep partial parity logs.
@@ -77,6 +82,12 @@ struct RowTask {
     number: u64,
 }
 
+/// A batch that was not written yet, until this is dropped.
+struct UnfinishedBatch<'a> {
+    rows: &'a Rows,
+    number: BatchNumber,
+}
+
 impl Rows {
     pub(super) fn new(options: &ArrayOptions, logs: Option<PartialParityLogs>) -> Self {
         Self {
@@ -84,7 +95,7 @@ impl Rows {
             stripes: Semaphore::new(STRIPES_MAX),
             room: Semaphore::new(member_reads::room()),
             tasks: Mutex::default(),
-            ended: Notify::new(),
+            progress: Notify::new(),
             trust: match options.reconstruct_writes {
                 true => ParityTrust::Assumed,
                 false => ParityTrust::Fits,
@@ -104,22 +115,55 @@ impl Rows {
     /// Resolves once all tasks have ended that are under way now.
     pub(super) async fn settled(&self) {
         let behind = self.tasks().next;
+        let is_under_way = |rows: &Self| {
+            let first = rows.tasks().under_way.first().copied();
+            first.is_some_and(|first| first < behind)
+        };
+        self.wait_while(is_under_way).await;
+    }
+
+    /// Resolves once the batch of a row is a full stripe, or not to wait for that any longer.
+    async fn gathered(&self, row: u64, row_len: u64) {
+        let (mut known, mut yields) = (0, 0);
         loop {
-            let mut ended = std::pin::pin!(self.ended.notified());
-            ended.as_mut().enable();
-            let first = self.tasks().under_way.first().copied();
-            if first.is_none_or(|first| first >= behind) {
+            let is_behind = |rows: &Self| rows.gather().wait(row, row_len) == BatchWait::Batches;
+            self.wait_while(is_behind).await;
+            let BatchWait::More { len } = self.gather().wait(row, row_len) else {
+                return;
+            };
+            yields = if len == known { yields + 1 } else { 0 };
+            if yields == YIELDS_MAX {
                 return;
             }
-            ended.await;
+            known = len;
+            // Connections read what has arrived meanwhile. A clock would make a writer wait that sends nothing before its answer.
+            tokio::task::yield_now().await;
         }
+    }
+
+    async fn wait_while(&self, waits: impl Fn(&Self) -> bool) {
+        loop {
+            let mut progress = std::pin::pin!(self.progress.notified());
+            progress.as_mut().enable();
+            if !waits(self) {
+                return;
+            }
+            progress.await;
+        }
+    }
+}
+
+impl Drop for UnfinishedBatch<'_> {
+    fn drop(&mut self) {
+        self.rows.gather().finish(self.number);
+        self.rows.progress.notify_waiters();
     }
 }
 
 impl Drop for RowTask {
     fn drop(&mut self) {
         self.array.rows.tasks().under_way.remove(&self.number);
-        self.array.rows.ended.notify_waiters();
+        self.array.rows.progress.notify_waiters();
     }
 }
 

@@ -17,7 +17,7 @@ use super::super::super::parity::member_reads::{BYTES_AT_ONCE_MAX, FailedRead, S
 use super::super::super::parity::plan::{Bytes, Gone, run, single};
 use super::super::super::parity::ppl_passes::{self, PplSpan, passes};
 use super::super::super::parity::stripe_compute::{MemberWrite, join_writes, parity_writes};
-use super::super::super::parity::stripe_gather::{RowBatch, RowPiece};
+use super::super::super::parity::stripe_gather::{BatchNumber, RowBatch, RowPiece};
 use super::super::super::parity::stripe_plan::{StripeMembers, StripePlan, plan_stripe};
 use super::super::RedundantArray;
 use super::super::member_table::Failing;
@@ -25,6 +25,7 @@ use super::super::members::{Target, is_timeout};
 use super::super::range_locks::{Cancelled, Kind};
 use super::super::state::State;
 use super::super::write::{Change, Changing, send_to};
+use super::UnfinishedBatch;
 use super::columns::{Columns, held};
 use super::ppl_log::{LogTicket, Logged};
 use super::ppl_mode::LogMode;
@@ -144,16 +145,23 @@ impl RedundantArray {
 
     /// Adds a write of one row to what is written of that next.
     fn submit(&self, piece: RowPiece, flags: WriteFlags) -> oneshot::Receiver<Result<(), IoError>> {
-        let row = piece.range.offset / self.row_len();
+        let row_len = self.row_len();
+        let row = piece.range.offset / row_len;
         let (waiter, answer) = oneshot::channel();
-        if self.rows.gather().add(row, piece, flags, waiter) {
-            drop(self.spawn(move |array| async move { array.write_batch(row).await }));
+        let gathered = (self.rows.gather()).add((row, row_len), piece, flags, waiter);
+        if let Some(number) = gathered.begins {
+            drop(self.spawn(move |array| async move { array.write_batch(row, number).await }));
+        } else if gathered.is_full {
+            self.rows.progress.notify_waiters();
         }
         answer
     }
 
     /// Writes what was gathered of a row once it is its turn.
-    async fn write_batch(&self, row: u64) {
+    async fn write_batch(&self, row: u64, number: BatchNumber) {
+        let rows = &self.rows;
+        let _unfinished = UnfinishedBatch { rows, number };
+        rows.gathered(row, self.row_len()).await;
         let stripe = self.rows.stripes.acquire().await;
         let _stripe = stripe.expect("the semaphore is never closed");
         let layout = self.layout();

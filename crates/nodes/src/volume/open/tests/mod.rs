@@ -1,6 +1,7 @@
 //! Tests of volumes as disks.
 
 mod hostile;
+mod live_merges;
 mod live_moves;
 mod snapshot_changes;
 

@@ -19,15 +19,15 @@ const PV_LEN: u64 = 1_200_000 / 512 * 512;
 const AREA_END: u64 = 1 << 20;
 /// Extents of the origin, and of the store.
 const ORIGIN: u64 = 6;
-const STORE: u64 = 8;
-const ORIGIN_LEN: u64 = ORIGIN * EXTENT;
+pub(super) const STORE: u64 = 8;
+pub(super) const ORIGIN_LEN: u64 = ORIGIN * EXTENT;
 /// Seeds of the origin's bytes: when the snapshot is created, and later.
-const OLD: u8 = 0x31;
-const NEW: u8 = 0x7c;
+pub(super) const OLD: u8 = 0x31;
+pub(super) const NEW: u8 = 0x7c;
 /// Which images a cut may leave is chosen by so many seeds at each cut.
 const SEEDS: u64 = 3;
 
-fn stamp() -> EditStamp {
+pub(super) fn stamp() -> EditStamp {
     EditStamp {
         seconds: 2,
         host: "test".to_owned(),
@@ -35,12 +35,12 @@ fn stamp() -> EditStamp {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> String {
+pub(super) fn failed(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
 /// The group on a disk.
-async fn group_on(disk: &Node) -> Result<AssembledGroup, String> {
+pub(super) async fn group_on(disk: &Node) -> Result<AssembledGroup, String> {
     let scan = scan(disk).await.map_err(failed)?;
     let scan = scan.expect("a label").map_err(failed)?;
     assert!(
@@ -55,7 +55,7 @@ async fn group_on(disk: &Node) -> Result<AssembledGroup, String> {
     Ok(assemble(&[found]).pop().expect("a group"))
 }
 
-fn volumes(group: AssembledGroup, disk: &Node) -> Arc<VolumeSet> {
+pub(super) fn volumes(group: AssembledGroup, disk: &Node) -> Arc<VolumeSet> {
     let disks = group.disks(|_| disk.clone());
     VolumeSet::new(group, disks, VolumeAccess::default()).unwrap()
 }
@@ -72,7 +72,7 @@ async fn write_text(disk: &Node, edit: GroupEdit) -> Result<(), String> {
     written.map(|_| ()).map_err(failed)
 }
 
-fn new_snapshot(extents: u64) -> NewSnapshot {
+pub(super) fn new_snapshot(extents: u64) -> NewSnapshot {
     NewSnapshot {
         name: "snap".to_owned(),
         origin: "media".to_owned(),
@@ -86,11 +86,11 @@ fn new_snapshot(extents: u64) -> NewSnapshot {
     }
 }
 
-async fn create(disk: &Node) -> Result<(), String> {
+pub(super) async fn create(disk: &Node) -> Result<(), String> {
     create_of(disk, STORE).await
 }
 
-async fn create_of(disk: &Node, extents: u64) -> Result<(), String> {
+pub(super) async fn create_of(disk: &Node, extents: u64) -> Result<(), String> {
     let group = group_on(disk).await?;
     let mut edit = GroupEdit::open(group.group.clone()).unwrap();
     edit.create_snapshot(&new_snapshot(extents)).unwrap();
@@ -125,7 +125,7 @@ async fn merge(disk: &Node) -> Result<(), String> {
     write_text(disk, edit).await
 }
 
-async fn fill(disk: &Node, seed: u8) -> Result<(), String> {
+pub(super) async fn fill(disk: &Node, seed: u8) -> Result<(), String> {
     let range = Range::new(0, ORIGIN_LEN);
     let set = volumes(group_on(disk).await?, disk);
     let origin = set.open("media").await.map_err(failed)?.disk;
@@ -150,19 +150,19 @@ async fn change_served(disk: &Node, change: SnapshotChange) -> Result<(), String
     origin.flush().await.map_err(failed)
 }
 
-async fn content(disk: &Node, name: &str) -> Vec<u8> {
+pub(super) async fn content(disk: &Node, name: &str) -> Vec<u8> {
     let set = volumes(group_on(disk).await.unwrap(), disk);
     let volume = set.open(name).await.unwrap().disk;
     gather(&volume.read(Range::new(0, ORIGIN_LEN)).await.unwrap())
 }
 
-fn bytes(seed: u8) -> Vec<u8> {
+pub(super) fn bytes(seed: u8) -> Vec<u8> {
     pattern(seed, Range::new(0, ORIGIN_LEN))
 }
 
 /// A disk with a group of which the volume `media` holds [`OLD`]; where the store will be there is an older one that says that
 /// chunks differ.
-async fn start() -> Node {
+pub(super) async fn start() -> Node {
     let disk: Node = Arc::new(MemDisk::new(PV_LEN));
     let member = NewGroupMember {
         id: random_id(),
@@ -204,13 +204,13 @@ async fn start() -> Node {
 
 /// What a snapshot's text says after a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     None,
     Snapshot,
     Merging,
 }
 
-async fn found(disk: &Node) -> Found {
+pub(super) async fn found(disk: &Node) -> Found {
     let group = group_on(disk).await.unwrap().group;
     match group.snapshot_with_store("snap").map(|one| one.merging) {
         None => Found::None,
@@ -220,7 +220,7 @@ async fn found(disk: &Node) -> Found {
 }
 
 /// Cuts `change` at every request; `check` gets what is left, and whether the change was acknowledged. Returns what was found.
-async fn cut_everywhere(
+pub(super) async fn cut_everywhere(
     image: Vec<u8>,
     change: impl AsyncFn(&Node) -> Result<(), String>,
     check: impl AsyncFn(Node, Found),
@@ -245,7 +245,7 @@ async fn cut_everywhere(
     unreachable!("the change ends")
 }
 
-async fn image(disk: &Node) -> Vec<u8> {
+pub(super) async fn image(disk: &Node) -> Vec<u8> {
     gather(&disk.read(Range::new(0, PV_LEN)).await.unwrap())
 }
 
