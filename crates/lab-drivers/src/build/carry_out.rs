@@ -65,15 +65,22 @@ impl<'a> TargetBuild<'a> {
         }
     }
 
-    /// Takes the steps of `recipe`.
-    pub(super) fn carry_out(mut self, recipe: Recipe) -> Result<Built, LeftOut> {
+    /// Takes the steps of `recipe`, of a target that is the disk of this expression, if it is one.
+    pub(super) fn carry_out(
+        mut self,
+        recipe: Recipe,
+        disk: Option<&str>,
+    ) -> Result<Built, LeftOut> {
         for step in &recipe.steps {
             if self.cancel.is_cancelled() {
                 return Err(LeftOut("stopped".into()));
             }
             self.take(step).map_err(LeftOut)?;
         }
-        self.built(recipe.place).map_err(LeftOut)
+        let disk = disk.map(|disk| self.disks.facts(&self.names.expression(disk)));
+        let mut built = self.built(recipe.place).map_err(LeftOut)?;
+        built.spec.disk = disk.unwrap_or_default();
+        Ok(built)
     }
 }
 

@@ -38,8 +38,9 @@ mod teardown;
 use std::fmt;
 
 use attach::{AttachError, AttachRequest, Attachment};
+use lab::host::safety::ExportContent;
 use lab::plan::{Target, TargetKind};
-use lab::runner::{BuildContext, Builder, Built, LeftOut};
+use lab::runner::{BuildContext, Builder, Built, DiskFacts, LeftOut};
 
 use carry_out::TargetBuild;
 use facts::MachineFacts;
@@ -66,6 +67,12 @@ pub trait DiskAccess: fmt::Debug {
     /// # Errors
     /// [`AttachError`].
     fn attach(&self, request: &AttachRequest) -> Result<Attachment, AttachError>;
+
+    /// What the expression `disk` and the sizes of its files say.
+    fn facts(&self, disk: &str) -> DiskFacts;
+
+    /// What is on the export `uri`, which is only read.
+    fn export_content(&self, uri: &str) -> ExportContent;
 }
 
 /// Which disks may be written while one target is built.
@@ -128,7 +135,7 @@ impl Builder for TargetBuilder {
         let names = Names::of(context);
         let rules = self.disks.write_rules(target, context);
         let work = TargetBuild::new(names, rules, &*self.disks, context.cancel);
-        work.carry_out(recipe)
+        work.carry_out(recipe, target.kind.expression())
     }
 
     fn describe(
@@ -139,6 +146,10 @@ impl Builder for TargetBuilder {
         let recipe = self.recipe(target, context)?;
         let names = Names::of(context);
         Ok(recipe.shown(&names))
+    }
+
+    fn export_content(&self, uri: &str) -> ExportContent {
+        self.disks.export_content(uri)
     }
 }
 

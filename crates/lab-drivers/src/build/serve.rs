@@ -21,12 +21,13 @@ impl TargetBuild<'_> {
         transport: Transport,
         folder: &Path,
     ) -> Result<(), String> {
-        self.rules.check(&self.names.expression(disk))?;
+        let expression = self.names.expression(disk);
+        self.rules.check(&expression)?;
         let socket = socket(folder, name);
         let port = folder.join(format!("{name}.port"));
         let mut args = vec![
             "serve".to_owned(),
-            format!("{name}={}", self.names.expression(disk)),
+            format!("{name}={expression}"),
             "--listen".to_owned(),
             listen(transport, folder, name),
             "--exit-with-parent".to_owned(),

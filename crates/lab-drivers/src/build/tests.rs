@@ -4,8 +4,9 @@ use std::path::Path;
 
 use attach::{AttachError, AttachRequest, Attachment};
 use lab::Cancel;
+use lab::host::safety::ExportContent;
 use lab::plan::Target;
-use lab::runner::{BuildContext, LeftOut};
+use lab::runner::{BuildContext, DiskFacts, LeftOut};
 
 use super::facts::MachineFacts;
 use super::features::lacking;
@@ -45,6 +46,14 @@ impl DiskAccess for NoDisks {
 
     fn attach(&self, request: &AttachRequest) -> Result<Attachment, AttachError> {
         unreachable!("{request:?} is not attached")
+    }
+
+    fn facts(&self, disk: &str) -> DiskFacts {
+        unreachable!("{disk} is not built")
+    }
+
+    fn export_content(&self, uri: &str) -> ExportContent {
+        unreachable!("{uri} is not read")
     }
 }
 

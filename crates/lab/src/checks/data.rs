@@ -1,14 +1,17 @@
-//! *data*: what is read was written before, all of it, and does not compress.
+//! *data*: what is read was written before, all of it, and neither that nor what is written compresses.
 //!
 //! Caught in: study A, which made its image with `dd if=/dev/zero` "or fallocate": the one leaves zeroes,
 //! which a filesystem or a server may not store; the other leaves nothing at all, and reading it never
 //! touches the disk.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::phase::FioMeasurement;
 use super::{Check, Finding};
-use crate::plan::Direction;
+use crate::fio::JobResult;
+use crate::plan::{Direction, FioJob};
 use crate::units::Bytes;
 
 /// Below this part of its size, a file has holes (the last block may be one).
@@ -17,6 +20,11 @@ const WHOLE: f64 = 0.98;
 const BITS_MIN: f64 = 7.0;
 /// Bits of a byte below which it is one and the same byte.
 const BITS_NONE: f64 = 0.1;
+
+/// Those of fio's options that say what a job writes.
+pub(crate) const WRITTEN: [&str; 2] = [ZERO_BUFFERS, COMPRESSED];
+const ZERO_BUFFERS: &str = "zero_buffers";
+const COMPRESSED: &str = "buffer_compress_percentage";
 
 /// What is known of the data that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -34,6 +42,30 @@ pub(super) fn of_fio(seen: &FioMeasurement<'_>) -> Vec<Finding> {
     let facts = seen.measurement.facts.data.as_ref();
     let read = facts.filter(|_| seen.job.direction == Direction::Read);
     read.and_then(check).into_iter().collect()
+}
+
+/// What a job writes, by its options: fio writes random bytes unless it is given others.
+pub(super) fn of_job(job: &FioJob, result: &JobResult) -> Option<Finding> {
+    match result.direction {
+        Direction::Read => None,
+        Direction::Write => check_written(&job.options),
+    }
+}
+
+fn check_written(options: &BTreeMap<String, String>) -> Option<Finding> {
+    let compressed = options.get(COMPRESSED);
+    let compressed = compressed.and_then(|value| value.trim_end_matches('%').parse::<u32>().ok());
+    let compressed = compressed.unwrap_or(0);
+    // An option without a value is on.
+    let zeroes = options.get(ZERO_BUFFERS);
+    let what = if zeroes.is_some_and(|value| value != "0") || compressed >= 100 {
+        "what was written is zeroes, which need not be stored or sent at all".to_owned()
+    } else if compressed > 0 {
+        format!("what was written compresses by {compressed} %")
+    } else {
+        return None;
+    };
+    Some(Finding::remark(Check::Data, what))
 }
 
 /// Looks at what will be read.
@@ -130,6 +162,23 @@ mod tests {
             bits: None,
         };
         assert_eq!(check(&unknown), None);
+    }
+
+    #[test]
+    fn a_job_that_writes_zeroes_or_what_compresses_is_marked() {
+        let marked = |name: &str, value: &str| {
+            let options = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+            check_written(&options).map(|finding| finding.text)
+        };
+        let zeroes = Some("what was written is zeroes, which need not be stored or sent at all");
+        assert_eq!(marked("zero_buffers", "").as_deref(), zeroes);
+        assert_eq!(marked("zero_buffers", "1").as_deref(), zeroes);
+        assert_eq!(
+            marked("buffer_compress_percentage", "30").as_deref(),
+            Some("what was written compresses by 30 %")
+        );
+        assert_eq!(marked("zero_buffers", "0"), None);
+        assert_eq!(marked("refill_buffers", "1"), None);
     }
 
     #[test]

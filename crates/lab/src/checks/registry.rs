@@ -66,8 +66,8 @@ registry! {
     Direct "direct" => [Fio(direct::of_fio), Sweep(sweep::of_sweep)],
     /// Nothing that is read was in a cache.
     Cache "cache" => [Dropped(cache::of_caches), Tool(cache::of_tool)],
-    /// The data read was written before and does not compress.
-    Data "data" => [Fio(data::of_fio)],
+    /// The data read was written before, and neither that nor the data written compresses.
+    Data "data" => [Job(data::of_job), Fio(data::of_fio)],
     /// What is in flight is little of what is moved.
     InFlight "in-flight" => [Job(in_flight::of_job)],
     /// Nothing else used the device, the processor or the wire.

@@ -6,6 +6,9 @@
 use super::{Check, Finding};
 use crate::stats::steady::{DRIFT_MAX, RANGE_MAX, ROUNDS, SteadyWindow, steady_from};
 
+/// How the text of an unsteady result begins.
+pub(crate) const NOT_STEADY: &str = "NOT STEADY";
+
 /// Looks at the rates of each block, in their order.
 pub(super) fn check(rates: &[f64]) -> Option<Finding> {
     let remark = |text: String| Some(Finding::remark(Check::Steady, text));
@@ -18,7 +21,7 @@ pub(super) fn check(rates: &[f64]) -> Option<Finding> {
     let window = SteadyWindow::last(rates)?;
     if !window.is_steady() {
         return remark(format!(
-            "NOT STEADY: the last {ROUNDS} blocks range over {:.0} % of their mean ({:.0} % are allowed) and \
+            "{NOT_STEADY}: the last {ROUNDS} blocks range over {:.0} % of their mean ({:.0} % are allowed) and \
              drift by {:+.0} % ({:.0} %)",
             window.range * 100.0,
             RANGE_MAX * 100.0,

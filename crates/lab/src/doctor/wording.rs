@@ -208,6 +208,12 @@ pub(super) fn advice(
     next: Option<&NextBottleneck>,
 ) -> String {
     let [only] = limiter else {
+        let way = &judged.examination.way;
+        if !way.contains(&Stage::Server) && !way.contains(&Stage::Wire) {
+            return "Measure again while nothing else runs here, and the disk below by itself: `outboard doctor` takes \
+                    a device, too."
+                .to_owned();
+        }
         return "Measure what is missing: the doctor on the server measures its disk, --agent its processor \
                 (`outboard agent` runs there), with --allow-iperf3 the wire by itself, too."
             .to_owned();

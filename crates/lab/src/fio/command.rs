@@ -89,6 +89,11 @@ pub fn measure(job: &FioCommand<'_>, output: &Path) -> Vec<OsString> {
     push(&mut args, "iodepth", asked.depth);
     push(&mut args, "numjobs", asked.jobs);
     push(&mut args, "size", each);
+    let moved = asked.moved_max(job.size).0 / u64::from(asked.jobs);
+    let moved = moved / asked.block_size.0 * asked.block_size.0;
+    if moved < each {
+        push(&mut args, "io_size", moved);
+    }
     let begin = asked.begin(job.size);
     if begin.0 > 0 {
         push(&mut args, "offset", begin.0);

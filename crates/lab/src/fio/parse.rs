@@ -30,7 +30,10 @@ pub struct JobResult {
     pub direct: bool,
     /// The part of one core that fio spent in user mode and in the kernel.
     pub generator_cpu: f64,
-    /// Latencies, submission included.
+    /// Whether each write was followed by an fsync.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fsync: bool,
+    /// Latencies, submission included; with `fsync` those of the fsyncs.
     pub latencies: Histogram,
 }
 
@@ -71,8 +74,14 @@ pub fn parse(text: &str) -> Result<JobResult, ParseError> {
     let runtime = section["runtime"]
         .as_u64()
         .ok_or(ParseError::Missing("runtime"))?;
+    let fsync = option(&root, job, &["fsync"]) == Some("1");
+    let latencies = match fsync {
+        true => histogram(&job["sync"]).or_else(|| whole(section)),
+        false => histogram(section),
+    };
     Ok(JobResult {
         direction,
+        fsync,
         bytes: Bytes(
             section["io_bytes"]
                 .as_u64()
@@ -96,7 +105,7 @@ pub fn parse(text: &str) -> Result<JobResult, ParseError> {
             .unwrap_or(1),
         direct: option(&root, job, &["direct"]) == Some("1"),
         generator_cpu: generator_cpu(job),
-        latencies: histogram(section).ok_or(ParseError::Missing("latency histogram"))?,
+        latencies: latencies.ok_or(ParseError::Missing("latency histogram"))?,
     })
 }
 
@@ -110,6 +119,14 @@ fn moved(job: &Value) -> Result<(Direction, &Value), ParseError> {
         (None, _) => Err(ParseError::Directions(0)),
         (Some(_), Some(_)) => Err(ParseError::Directions(2)),
     }
+}
+
+/// The time of each operation with its fsync, where fio counted no fsync by itself: there was one write.
+fn whole(section: &Value) -> Option<Histogram> {
+    let ios = section["total_ios"].as_u64().filter(|ios| *ios > 0)?;
+    let mut histogram = Histogram::default();
+    histogram.add(Nanos::from_ms(section["runtime"].as_u64()? / ios), ios);
+    Some(histogram)
 }
 
 /// fio's JSON: its remarks are in the same file, before it.

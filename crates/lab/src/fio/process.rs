@@ -17,7 +17,7 @@ use crate::supervisor::{NotEnded, Supervised, Terminate};
 /// How often a running fio is looked at.
 const POLL: Duration = Duration::from_millis(10);
 /// How long fio may take to end after it was sent SIGTERM, before it is killed.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(1);
 /// The oldest version with JSON that has latencies in nanoseconds and the options used here.
 const VERSION_MIN: (u32, u32) = (3, 5);
 

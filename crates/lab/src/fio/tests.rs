@@ -41,6 +41,40 @@ fn a_measurement_never_creates_a_file_and_writes_end_with_a_flush() {
 }
 
 #[test]
+fn a_write_of_quick_moves_no_more_than_its_bytes_and_still_goes_over_all_of_the_file() {
+    let (sequential, random, fsync) = (args_of(1), args_of(3), args_of(4));
+    assert!(has(&sequential, &format!("--io_size={}", 32 << 20)));
+    assert!(has(&random, &format!("--io_size={}", 16 << 20)));
+    for args in [&sequential, &random, &fsync] {
+        assert!(has(args, &format!("--size={}", 100 << 20)), "{args:?}");
+    }
+    assert!(has(&fsync, "--fsync=1") && has(&fsync, "--direct=0"));
+    assert!(
+        !args_of(0)
+            .iter()
+            .any(|arg| arg.to_string_lossy().contains("io_size"))
+    );
+}
+
+/// fio counts an fsync in `sync`: the latency of the write alone says nothing of a commit.
+#[test]
+fn the_latency_of_a_write_with_an_fsync_is_that_of_the_fsync() {
+    let mut root: serde_json::Value =
+        serde_json::from_str(parse::without_remarks(SEQUENTIAL_WRITE)).unwrap();
+    let job = &mut root["jobs"][0];
+    job["job options"]["fsync"] = "1".into();
+    job["sync"] = serde_json::json!({"lat_ns": {"bins": {"4000000": 3}}});
+    let result = parse(&root.to_string()).unwrap();
+    assert!(result.fsync);
+    assert_eq!(result.latencies.count(), 3);
+    // One write alone.
+    root["jobs"][0]["sync"] = serde_json::json!({});
+    let result = parse(&root.to_string()).unwrap();
+    assert_eq!(result.latencies.count(), result.ios);
+    assert!(!parse(SEQUENTIAL_WRITE).unwrap().fsync);
+}
+
+#[test]
 fn a_colon_in_a_path_is_kept_from_fio_and_quoted_for_a_shell() {
     let args = args_of(0);
     assert!(has(&args, "--filename=/mnt/a\\:b/data"));

@@ -6,20 +6,31 @@
 //! (FUSE and NFS on older kernels) give no answer.
 
 use std::fs::{File, OpenOptions};
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, fadvise, syncfs};
+use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::checks::cache::Dropped;
 use crate::checks::direct::Residency;
+use crate::supervisor::{Supervised, Terminate};
 use crate::units::Bytes;
 
 /// Pages looked at without cachestat. Each is a read of the device when it is not in memory, so few.
 const PAGES: u64 = 64;
+/// Writes out the filesystem of the file that is `$0`, and drops the page cache.
+const DROP_ONE: &str = "sync -f -- \"$0\" || sync; echo 1 > /proc/sys/vm/drop_caches";
+/// The same with all filesystems.
+const DROP_ALL: &str = "sync; echo 1 > /proc/sys/vm/drop_caches";
+/// How long writing out may take: a slow card with a full page cache takes minutes.
+const DROP_MAX: Duration = Duration::from_secs(600);
+/// How often `tick` is called meanwhile.
+const DROP_POLL: Duration = Duration::from_millis(20);
 /// The least page size, to which offsets are rounded.
 const PAGE: u64 = 4096;
 
@@ -75,26 +86,43 @@ fn in_memory(file: &File, offset: u64) -> Option<bool> {
 
 /// Writes out and drops what can be dropped: the whole page cache where permitted, else the pages of
 /// `path`. `everywhere` also writes out other filesystems, such as the one a server of this machine
-/// keeps its disk on.
-pub fn drop_caches(path: &Path, size: Bytes, everywhere: bool) -> Dropped {
-    let file = open(path);
-    match &file {
-        // Waiting for other programs' writes would only cost time.
-        Some(file) if !everywhere => {
-            if let Err(error) = syncfs(file) {
-                tracing::debug!(%error, "the filesystem was not written out");
-            }
+/// keeps its disk on. A child process does it: writing to a disk that does not answer blocks in the kernel, where
+/// no signal ends it. It is abandoned when `tick` returns false.
+pub fn drop_caches(
+    path: &Path,
+    size: Bytes,
+    everywhere: bool,
+    tick: &mut dyn FnMut(Instant) -> bool,
+) -> Dropped {
+    // Waiting for other programs' writes would only cost time.
+    let script = if everywhere { DROP_ALL } else { DROP_ONE };
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).arg(path);
+    let all = match run_abandonable(&mut command, tick) {
+        Ok(Some(status)) => status.success(),
+        // The disk does not answer: a call on the file could block as well.
+        Ok(None) => return Dropped::FileOnly,
+        Err(error) => {
+            tracing::debug!(%error, "nothing was written out");
+            false
         }
-        _ => rustix::fs::sync(),
-    }
-    let all = std::fs::write("/proc/sys/vm/drop_caches", "1").is_ok();
-    if let (Some(file), Some(size)) = (file, NonZeroU64::new(size.0)) {
-        // A refusal shows in what is found resident afterwards.
-        if let Err(error) = fadvise(&file, 0, Some(size), Advice::DontNeed) {
-            tracing::debug!(%error, "the file's pages were not dropped");
-        }
-    }
+    };
+    forget(path, size);
     if all { Dropped::All } else { Dropped::FileOnly }
+}
+
+/// Runs `command` to its end; none where it was abandoned, because `tick` returned false or it took longer than
+/// [`DROP_MAX`].
+fn run_abandonable(
+    command: &mut Command,
+    tick: &mut dyn FnMut(Instant) -> bool,
+) -> io::Result<Option<ExitStatus>> {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = Supervised::spawn(command.stderr(Stdio::null()))?;
+    let waited = child.wait_ended(DROP_MAX, DROP_POLL, tick);
+    // A child that is blocked in the kernel ends when that lets it go.
+    let ended = child.end(Terminate::Group, Duration::ZERO)?;
+    Ok(ended.status.filter(|_| waited.is_ok()))
 }
 
 /// Drops what can be dropped of the first `size` bytes of one file, and nothing else of this machine's
@@ -117,6 +145,24 @@ mod tests {
     use super::*;
     use crate::units::MIB;
 
+    /// A sync of a disk that did not answer held the lab for 11 minutes: no signal ends a process in the kernel.
+    #[test]
+    fn what_writes_out_is_abandoned_when_the_run_is_stopped_whatever_it_ignores() {
+        let mut ignoring = Command::new("sh");
+        ignoring.args(["-c", "trap '' TERM INT HUP; while :; do sleep 600; done"]);
+        let begun = engine::clock::now();
+        let mut ticks = 0;
+        let ended = run_abandonable(&mut ignoring, &mut |_| {
+            ticks += 1;
+            ticks < 5
+        });
+        assert!(matches!(ended, Ok(None)), "{ended:?}");
+        let took = engine::clock::now().duration_since(begun);
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        let ended = run_abandonable(Command::new("sh").args(["-c", "exit 3"]), &mut |_| true);
+        assert_eq!(ended.unwrap().and_then(|status| status.code()), Some(3));
+    }
+
     /// Both ways must agree on a file that is all there, and on one that is gone. Others on this machine drop
     /// all caches at times: the file is then read again.
     #[test]
@@ -138,7 +184,7 @@ mod tests {
         }
         let mut looks = (0..1000).filter_map(|_| both_ways());
         assert!(looks.any(|(counted, probed)| counted > 0.99 && probed > 0.99));
-        drop_caches(&path, size, true);
+        drop_caches(&path, size, true, &mut |_| true);
         let after = counted(&file, size).unwrap().part();
         let probed_after = probed(&file, size).unwrap().part();
         assert!(

@@ -110,7 +110,7 @@ fn pages_that_were_read_are_found_and_gone_after_a_drop() {
         looks.any(|seen| seen.sampled > 0 && seen.resident == seen.sampled),
         "just read, so in memory"
     );
-    residency::drop_caches(&path, size, false);
+    residency::drop_caches(&path, size, false, &mut |_| true);
     let after = residency::look(&path, size).unwrap();
     if mounts::find(
         &mounts::parse(&std::fs::read_to_string("/proc/self/mountinfo").unwrap()),

@@ -4,14 +4,19 @@
 //! the two a count is in is not taken from the version but from the file's own rate and time, since
 //! distributions mixed them (source: fio's HOWTO, "JSON output", and `stat.c` of 2.1 to 3.36).
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use super::title;
-use crate::checks::{Check, Finding};
+use super::{concurrent, title};
+use crate::checks::{Check, Finding, data};
 use crate::fio::JobResult;
 use crate::fio::parse::{generator_cpu, histogram, option, without_remarks};
 use crate::plan::{Direction, Pattern, size};
 use crate::units::{Bytes, Nanos, Rate};
+
+/// Faster than any medium and any memory, bytes per second: a unit was taken for another.
+const RATE_MAX: f64 = 1e12;
 
 /// What a file holds.
 pub(super) struct File {
@@ -24,6 +29,9 @@ pub(super) struct File {
 /// One way of one job.
 #[derive(Debug, Clone)]
 pub(super) struct Imported {
+    /// fio's group: its jobs ran at the same time.
+    pub(super) group: u64,
+    pub(super) name: String,
     pub(super) title: String,
     pub(super) pattern: Pattern,
     /// Zero where that is not known.
@@ -33,6 +41,8 @@ pub(super) struct Imported {
     pub(super) size: Bytes,
     pub(super) limit_ms: u64,
     pub(super) target: String,
+    /// Those of fio's options that say what was written.
+    pub(super) options: BTreeMap<String, String>,
     pub(super) result: JobResult,
     /// What weighs on this figure.
     pub(super) findings: Vec<Finding>,
@@ -73,7 +83,7 @@ pub(super) fn read(text: &str) -> Result<File, String> {
     Ok(File {
         version,
         unix_ms: millis.or(seconds),
-        jobs: found,
+        jobs: concurrent::merged(found),
     })
 }
 
@@ -92,11 +102,9 @@ fn ways(root: &Value, job: &Value) -> Result<Vec<Imported>, String> {
 fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<Imported, String> {
     let name = job["jobname"].as_str().unwrap_or("job");
     let section = &job[direction.as_str()];
-    let runtime = section["runtime"].as_u64().filter(|time| *time > 0);
-    let runtime = runtime.map(Nanos::from_ms);
-    let runtime = runtime.ok_or_else(|| format!("its job {name} has no runtime"))?;
-    let (bytes, printed_rate) = counted(section, runtime)
-        .ok_or_else(|| format!("bytes, rate and time of its job {name} do not belong together"))?;
+    let runtime = runtime(section).ok_or_else(|| format!("its job {name} has no runtime"))?;
+    let (bytes, printed_rate) =
+        counted(section, runtime).map_err(|why| format!("its job {name} {why}"))?;
     let ios = section["total_ios"].as_u64().unwrap_or(0);
     let mut remarks = Vec::new();
     let mut said = |names: &[&str], unless: &'static str| {
@@ -127,6 +135,7 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
     let direct = option(root, job, &["direct"]) == Some("1");
     let pattern = pattern(rw);
     let result = JobResult {
+        fsync: false,
         direction,
         bytes,
         ios,
@@ -142,6 +151,8 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
         latencies,
     };
     Ok(Imported {
+        group: job["groupid"].as_u64().unwrap_or(0),
+        name: name.to_owned(),
         title: title(name, pattern, direction),
         pattern,
         block_size,
@@ -149,14 +160,24 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
         size: option(root, job, &["size"])
             .and_then(size::parse)
             .unwrap_or_default(),
-        limit_ms: option(root, job, &["runtime"])
-            .and_then(milliseconds)
-            .unwrap_or(0),
+        limit_ms: limit_ms(root, job),
         target: target(root, job),
+        options: data_options(root, job),
         findings: findings(name, direction, mixed, direct),
         result,
         remarks,
     })
+}
+
+/// How long it was to run at most; 0 where that is not known.
+fn limit_ms(root: &Value, job: &Value) -> u64 {
+    let limit = option(root, job, &["runtime"]);
+    limit.and_then(milliseconds).unwrap_or(0)
+}
+
+fn runtime(section: &Value) -> Option<Nanos> {
+    let millis = section["runtime"].as_u64().filter(|time| *time > 0);
+    millis.map(Nanos::from_ms)
 }
 
 /// Where requests went, by fio's `rw`.
@@ -168,8 +189,22 @@ fn pattern(rw: Option<&str>) -> Pattern {
     }
 }
 
-/// Bytes and the rate printed, in any units of the file.
-fn counted(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
+/// Bytes and the rate printed, in any units of the file; or what is wrong with them.
+fn counted(section: &Value, runtime: Nanos) -> Result<(Bytes, Rate), String> {
+    let read = read_counts(section, runtime);
+    let (bytes, rate) = read.ok_or("has bytes, rate and time that do not belong together")?;
+    if rate.0 > RATE_MAX {
+        let seconds = runtime.seconds();
+        return Err(format!(
+            "has {} bytes in {seconds} s: no medium is that fast",
+            bytes.0
+        ));
+    }
+    Ok((bytes, rate))
+}
+
+/// The same by the units that fit together.
+fn read_counts(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
     let count = section["io_bytes"].as_u64()?;
     let printed = section["bw_bytes"]
         .as_f64()
@@ -253,6 +288,15 @@ fn milliseconds(text: &str) -> Option<u64> {
         "h" => value.checked_mul(3_600_000),
         _ => None,
     }
+}
+
+/// What was written, by fio's options.
+fn data_options(root: &Value, job: &Value) -> BTreeMap<String, String> {
+    let given = data::WRITTEN.into_iter().filter_map(|name| {
+        let value = option(root, job, &[name])?;
+        Some((name.to_owned(), value.to_owned()))
+    });
+    given.collect()
 }
 
 /// Where it was, by fio's options.

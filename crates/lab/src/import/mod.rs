@@ -6,6 +6,7 @@
 //!
 //! What it deliberately does not do: it measures nothing and reads no other program's output.
 
+mod concurrent;
 mod job;
 
 use std::collections::BTreeMap;
@@ -161,6 +162,7 @@ impl Tests {
     /// The index of the test that this job is one of: same name, way and options.
     fn workload(&mut self, found: &Imported) -> usize {
         let job = FioJob {
+            bytes_max: Bytes(0),
             pattern: found.pattern,
             direction: found.result.direction,
             block_size: found.block_size,
@@ -172,7 +174,7 @@ impl Tests {
             extent: found.size,
             time_based: false,
             buffered: !found.result.direct,
-            options: BTreeMap::new(),
+            options: found.options.clone(),
         };
         let is_it =
             |workload: &Workload| workload.title == found.title && workload.fio() == Some(&job);
@@ -210,6 +212,7 @@ fn plan(workloads: Vec<Workload>) -> Plan {
             layout_ms: 0,
         },
         budget: Budget {
+            written_max: None,
             blocks_min: 1,
             blocks_max: 1,
             time_ms: 0,

@@ -43,6 +43,19 @@ fn kept(import: &Import) -> crate::store::RunRecord {
 }
 
 #[test]
+fn a_file_of_a_job_that_wrote_zeroes_is_marked() {
+    let marked = |text: &str| {
+        let run = kept(&import(vec![source("a.json", text)]));
+        let mut findings = run.cells[0].findings.iter();
+        findings.any(|finding| finding.text.contains("is zeroes"))
+    };
+    assert!(!marked(SEQUENTIAL_WRITE));
+    let zeroes = SEQUENTIAL_WRITE.replacen("\"rw\"", "\"zero_buffers\" : \"1\", \"rw\"", 1);
+    assert_ne!(zeroes, SEQUENTIAL_WRITE);
+    assert!(marked(&zeroes));
+}
+
+#[test]
 fn study_a_is_read_with_its_kib_and_its_swapped_heading_is_noticed() {
     let run = kept(&import(vec![source("a.json", OLD)]));
     let result = run.cells[0].fio().unwrap();
@@ -110,6 +123,35 @@ fn a_run_that_was_imported_has_every_report() {
     assert!(table(&run).contains("imported"));
 }
 
+/// Four processes at 33 MB/s each were four repeats of 33 MB/s.
+#[test]
+fn the_processes_of_one_job_ran_at_the_same_time_and_their_rates_add_up() {
+    let mut file: serde_json::Value = serde_json::from_str(RANDOM_READ).unwrap();
+    let job = file["jobs"][0].clone();
+    let one = kept(&import(vec![source("1", RANDOM_READ)]));
+    file["jobs"] = vec![job.clone(); 4].into();
+    let run = kept(&import(vec![source("4", &file.to_string())]));
+    assert_eq!(run.cells.len(), 1);
+    let (one, all) = (&one.cells[0], &run.cells[0]);
+    assert!((all.rate().0 / one.rate().0 - 4.0).abs() < 1e-9);
+    let count = |cell: &Cell| cell.fio().unwrap().latencies.count();
+    assert_eq!(count(all), 4 * count(one));
+    assert_eq!(run.plan.workloads[0].fio().unwrap().jobs, 4);
+    // Of another group: after the others. Of another name: a remark.
+    let mut later = job.clone();
+    later["groupid"] = 1.into();
+    let mut other = job.clone();
+    other["jobname"] = "other".into();
+    file["jobs"] = vec![job, later, other].into();
+    let run = kept(&import(vec![source("3", &file.to_string())]));
+    assert_eq!(run.cells.len(), 3);
+    let beside = |cell: &&Cell| {
+        let mut findings = cell.findings.iter();
+        findings.any(|finding| finding.text.contains("at the same time"))
+    };
+    assert_eq!(run.cells.iter().filter(beside).count(), 2);
+}
+
 #[test]
 fn a_mixed_job_is_two_tests_and_says_that_neither_stands_alone() {
     let mut file: serde_json::Value = serde_json::from_str(RANDOM_READ).unwrap();
@@ -125,6 +167,9 @@ fn what_is_no_file_of_fio_is_refused_by_name_in_one_line() {
     let failed = OLD.replace("\"error\" : 0", "\"error\" : 5");
     let impossible = OLD.replace("\"bw\" : 1031", "\"bw\" : 7");
     let idle = OLD.replace("61956", "0");
+    let absurd = OLD
+        .replace("61956", "7328000000000")
+        .replace("1031", "121992000000");
     let texts = [
         ("", "empty"),
         ("hello", "no JSON"),
@@ -133,6 +178,7 @@ fn what_is_no_file_of_fio_is_refused_by_name_in_one_line() {
         (failed.as_str(), "error 5"),
         (impossible.as_str(), "do not belong together"),
         (idle.as_str(), "moved a byte"),
+        (absurd.as_str(), "no medium is that fast"),
     ];
     for (text, why) in texts {
         let error = read(&import(vec![source("x.json", text)]))

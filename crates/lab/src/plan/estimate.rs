@@ -44,20 +44,24 @@ pub(crate) fn estimate(plan: &Plan, targets: u32) -> Estimate {
             .filter(|target| !target.is_read_only())
             .count() as u64,
     };
-    let writes: u64 = plan
-        .workloads
-        .iter()
-        .filter(|workload| workload.direction() == Some(Direction::Write))
-        .map(|workload| on(workload, true))
-        .sum();
+    let size = plan.data.size;
+    let of_block = plan.workloads.iter().filter_map(|workload| {
+        let job = workload
+            .fio()
+            .filter(|job| job.direction == Direction::Write)?;
+        Some(job.moved_max(size).0.saturating_mul(on(workload, true)))
+    });
+    let of_block = of_block.fold(0, u64::saturating_add);
     let by_fio = plan
         .workloads
         .iter()
         .any(|workload| workload.fio().is_some());
-    let passes = match by_fio {
-        true => laid_out + writes * u64::from(plan.budget.blocks_max),
-        false => 0,
-    };
+    let laid_out = size.0.saturating_mul(if by_fio { laid_out } else { 0 });
+    let in_all = of_block.saturating_mul(u64::from(plan.budget.blocks_max));
+    // The first block is always made.
+    let bound = plan.budget.written_max.map_or(u64::MAX, |most| {
+        most.0.saturating_sub(laid_out).max(of_block)
+    });
     let blocks = u64::from(plan.budget.blocks_max);
     let tools = plan.workloads.iter().filter_map(|workload| {
         let tool = workload.tool()?;
@@ -79,10 +83,8 @@ pub(crate) fn estimate(plan: &Plan, targets: u32) -> Estimate {
     let usual = typical.max(Nanos::from_ms(plan.budget.time_ms).0);
     Estimate {
         written_max: Bytes(
-            plan.data
-                .size
-                .0
-                .saturating_mul(passes)
+            laid_out
+                .saturating_add(in_all.min(bound))
                 .saturating_add(tools),
         ),
         space: Bytes(file.saturating_add(taken.max().unwrap_or(0))),

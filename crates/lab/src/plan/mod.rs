@@ -96,6 +96,13 @@ pub struct Budget {
     pub limit_ms: u64,
     /// Stop once every interval is within this part of its median (0.03 = 3 %).
     pub precision: f64,
+    /// No block but the first is begun that would take the bytes written by fio, test files included, beyond this.
+    #[serde(
+        default,
+        with = "size::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub written_max: Option<Bytes>,
 }
 
 impl Plan {

@@ -48,3 +48,26 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         ))
     })
 }
+
+/// The same for a size that may be absent.
+pub(crate) mod option {
+    use serde::{Deserializer, Serializer};
+
+    use crate::units::Bytes;
+
+    pub(crate) fn serialize<S: Serializer>(
+        size: &Option<Bytes>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match size {
+            Some(size) => super::serialize(size, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Bytes>, D::Error> {
+        super::deserialize(deserializer).map(Some)
+    }
+}

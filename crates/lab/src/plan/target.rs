@@ -134,6 +134,18 @@ pub enum TargetKind {
     },
 }
 
+impl TargetKind {
+    /// The expression of the disk that it is.
+    #[must_use]
+    pub fn expression(&self) -> Option<&str> {
+        match self {
+            Self::Disk { disk, .. } | Self::Served { disk, .. } => Some(disk),
+            Self::Raw { disk, .. } => disk.as_deref(),
+            Self::Directory { .. } | Self::Kernel { .. } | Self::Mount { .. } => None,
+        }
+    }
+}
+
 /// A file made for a disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -29,8 +29,25 @@ fn quick_has_the_four_tests_of_the_study_and_fits_in_three_minutes() {
             assert!(tests.contains(&(pattern, direction)));
         }
     }
+    let fsync = plan.workloads.last().and_then(Workload::fio).unwrap();
+    assert_eq!(
+        (fsync.block_size, fsync.depth, fsync.jobs),
+        (Bytes(4096), 1, 1)
+    );
+    assert_eq!(fsync.options["fsync"], "1");
     assert!(plan.budget.blocks_min >= 5);
     assert!(estimate(&plan, 2).time_max <= Nanos::from_ms(180_000));
+}
+
+/// It wrote 10.6 GB to a disk that could be a card.
+#[test]
+fn quick_writes_at_most_a_gibibyte_to_two_targets_and_makes_its_least_number_of_blocks_of_that() {
+    let mut plan = quick();
+    assert_eq!(plan.budget.written_max, Some(Bytes(1 << 30)));
+    assert!(estimate(&plan, 2).written_max <= Bytes(1 << 30));
+    plan.budget.blocks_max = plan.budget.blocks_min;
+    plan.budget.written_max = None;
+    assert!(estimate(&plan, 2).written_max <= Bytes(1 << 30));
 }
 
 #[test]
@@ -142,6 +159,11 @@ fn values_that_make_no_sense_are_refused() {
 fn the_estimate_counts_the_first_writing_and_every_block_on_every_target() {
     let mut plan = quick();
     plan.budget.blocks_max = 5;
+    plan.budget.written_max = None;
+    plan.workloads.truncate(4);
+    for workload in &mut plan.workloads {
+        workload.fio_mut().unwrap().bytes_max = Bytes(0);
+    }
     let size = plan.data.size.0;
     assert_eq!(
         estimate(&plan, 2).written_max,

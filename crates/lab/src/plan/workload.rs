@@ -95,6 +95,9 @@ pub struct FioJob {
     /// Bytes of the data it uses from there; all when 0.
     #[serde(default, with = "size", skip_serializing_if = "is_zero")]
     pub extent: Bytes,
+    /// The most bytes that one measurement moves; all of its part of the data when 0.
+    #[serde(default, with = "size", skip_serializing_if = "is_zero")]
+    pub bytes_max: Bytes,
     /// Goes on from the start until its time ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub time_based: bool,
@@ -170,6 +173,16 @@ impl FioJob {
         }
     }
 
+    /// Bytes that one measurement moves at most in data of this size, unless it goes on from the start.
+    #[must_use]
+    pub fn moved_max(&self, size: Bytes) -> Bytes {
+        let room = self.room(size);
+        match self.bytes_max.0 {
+            0 => room,
+            _ => room.min(self.bytes_max),
+        }
+    }
+
     /// The first value that makes no sense on `data`.
     pub(super) fn check(&self, data: Bytes) -> Result<(), String> {
         let block = self.block_size;
@@ -193,6 +206,13 @@ impl FioJob {
             return Err(format!(
                 "place is {} and offset is {}, give one of them, and a place from 0 to 99",
                 self.place, self.offset
+            ));
+        }
+        if self.bytes_max.0 > 0 && self.bytes_max < self.in_flight() {
+            return Err(format!(
+                "bytes_max is {}, and {} are in flight",
+                self.bytes_max,
+                self.in_flight()
             ));
         }
         let end = self.offset.0.saturating_add(self.extent.0);

@@ -14,7 +14,10 @@ pub(super) fn rates(row: &Row) -> [String; 3] {
     [
         significant(rate.median / MB),
         significant(rate.median / MIB as f64),
-        range(rate.low / MB, rate.high / MB),
+        match rate.is_known() {
+            true => range(rate.low / MB, rate.high / MB),
+            false => NONE.to_owned(),
+        },
     ]
 }
 

@@ -14,7 +14,7 @@ use super::summary::{Row, Summary, refusal, side};
 use super::{short, table::aligned};
 use crate::checks::identity::Identity;
 use crate::checks::{self, Validity};
-use crate::stats::{Comparison, compare_unpaired};
+use crate::stats::{Comparison, Interval, compare_unpaired};
 use crate::store::{RunId, RunRecord};
 use crate::units::significant;
 
@@ -235,7 +235,7 @@ impl RunComparison {
                 test.figure_a.clone().unwrap_or_else(|| super::NONE.into()),
                 test.figure_b.clone().unwrap_or_else(|| super::NONE.into()),
                 ratio.map_or_else(|| super::NONE.into(), |ratio| significant(ratio.median)),
-                ratio.map_or_else(
+                ratio.filter(Interval::is_known).map_or_else(
                     || super::NONE.into(),
                     |ratio| super::range(ratio.low, ratio.high),
                 ),

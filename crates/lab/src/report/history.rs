@@ -160,6 +160,7 @@ fn line(unit: Unit, point: &HistoryPoint) -> Vec<String> {
         date::shown(point.started_unix_ms),
         figure(|unit, found| unit.shown(found.median)),
         figure(|unit, found| match unit {
+            _ if !found.is_known() => NONE.into(),
             Unit::BytesPerSecond => format!("{} MB/s", range(found.low / 1e6, found.high / 1e6)),
             _ => format!("{} to {}", unit.shown(found.low), unit.shown(found.high)),
         }),

@@ -1,10 +1,10 @@
 //! What a run says, in sentences: one for each test, one over all, and the verdict in three.
 
-use super::contents::sureness;
+use super::contents::{noise, sureness};
 use super::io_path::IoPath;
 use super::summary::{Overall, Summary, TestComparison};
 use super::{range, short};
-use crate::stats::{Comparison, Interval, Verdict};
+use crate::stats::{Comparison, Interval, VALUES_MIN, Verdict};
 use crate::store::RunRecord;
 use crate::tools::Unit;
 use crate::units::significant;
@@ -106,6 +106,19 @@ pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
         };
     };
     let b = name(run, found.baseline);
+    if !summary
+        .overall
+        .iter()
+        .all(|one| one.comparison.ratio.is_known())
+    {
+        return match summary.overall.len() {
+            1 => format!(
+                "Too few repeats to compare {} with {b}",
+                name(run, found.target)
+            ),
+            count => format!("Too few repeats to compare {count} targets with {b}"),
+        };
+    }
     if let (Some(best), Some(worst), true) = (
         ranked(summary).first(),
         ranked(summary).last(),
@@ -142,11 +155,14 @@ fn all_overall(run: &RunRecord, summary: &Summary) -> Option<String> {
         .take(RANKED_MAX)
         .map(|found| {
             let ratio = found.comparison.ratio;
+            let interval = match ratio.is_known() {
+                true => range(ratio.low, ratio.high),
+                false => blocks(ratio.n),
+            };
             format!(
-                "{} {}× ({})",
+                "{} {}× ({interval})",
                 name(run, found.target),
                 significant(ratio.median),
-                range(ratio.low, ratio.high)
             )
         })
         .collect();
@@ -172,6 +188,7 @@ pub(super) fn verdict(run: &RunRecord, summary: &Summary, way: Option<&IoPath>) 
     fast.into_iter()
         .chain(limiter)
         .chain([sureness(run, summary)])
+        .chain(noise(run, summary))
         .collect()
 }
 
@@ -201,11 +218,14 @@ fn alone(summary: &Summary) -> Vec<String> {
         .iter()
         .map(|row| match row.headline {
             Some(found) if row.validity.is_usable() => format!(
-                "{}: {} does {} (95 % interval {}, {}).",
+                "{}: {} does {} ({}{}).",
                 row.title,
                 short(&row.label, NAME_MAX),
                 row.unit.shown(found.median),
-                ends(row.unit, &found),
+                match found.is_known() {
+                    true => format!("95 % interval {}, ", ends(row.unit, &found)),
+                    false => String::new(),
+                },
                 blocks(found.n)
             ),
             _ => format!(
@@ -238,6 +258,13 @@ fn compared(test: &TestComparison, a: &str, b: &str) -> String {
 pub(super) fn worded(found: &Comparison, a: &str, b: &str) -> String {
     let ratio = found.ratio;
     let times = significant(ratio.median);
+    if !ratio.is_known() {
+        return format!(
+            "cannot distinguish {a} from {b}: too few repeats ({times} times, {}); {} more are needed.",
+            blocks(ratio.n),
+            blocks(VALUES_MIN - ratio.n)
+        );
+    }
     let interval = format!(
         "95 % interval {}, {}",
         range(ratio.low, ratio.high),

@@ -1,9 +1,10 @@
 //! The table for a terminal, and the list of runs.
 
 use super::cells::{cpu, latency, operations, rates};
+use super::contents::wear;
 use super::notes::Notes;
 use super::summary::{Row, Summary};
-use super::{date, overall, sentences, short};
+use super::{NONE, date, overall, sentences, short};
 use crate::checks::{Finding, Validity};
 use crate::store::{RunLine, RunRecord};
 
@@ -40,6 +41,7 @@ pub fn table(run: &RunRecord) -> String {
             .chain(&summary.findings)
             .map(|finding: &Finding| format!("Note: {}.", finding.text)),
     );
+    lines.extend(wear(run));
     lines.push(format!(
         "Run {} on {}: {} measurements, {}.",
         run.id,
@@ -69,11 +71,14 @@ fn figures(summary: &Summary) -> Vec<String> {
                 String::new(),
                 figure.name.clone(),
                 shown(figure.value.median),
-                format!(
-                    "{} to {}",
-                    shown(figure.value.low),
-                    shown(figure.value.high)
-                ),
+                match figure.value.is_known() {
+                    true => format!(
+                        "{} to {}",
+                        shown(figure.value.low),
+                        shown(figure.value.high)
+                    ),
+                    false => NONE.to_owned(),
+                },
                 figure.value.n.to_string(),
                 String::new(),
             ]

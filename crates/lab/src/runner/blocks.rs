@@ -4,9 +4,9 @@ use super::progress::{CellProgress, Progress};
 use super::resume::standing;
 use super::schedule::{CellSlot, Figures, RunState, block_order, blocks_expected, fits, next};
 use crate::LabError;
-use crate::plan::Plan;
+use crate::plan::{Direction, Plan};
 use crate::store::{Cell, Status};
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// Blocks in which a layer is measured again: as many as an interval takes.
 const AGAIN: usize = 5;
@@ -60,6 +60,8 @@ pub(super) struct BlockPlan<'a> {
     /// Targets that stand on others, the upper one first.
     pub(super) layers: &'a [(usize, usize)],
     pub(super) seed: u64,
+    /// What writing the test files took.
+    pub(super) laid_out: Bytes,
     /// What was measured before, when the run goes on.
     pub(super) made: &'a [Cell],
 }
@@ -88,6 +90,8 @@ pub(super) fn run_blocks(
         figures.keep(cell);
     }
     let mut at = standing(course.made, course.pairs, executor.elapsed());
+    at.written = written(course.made);
+    at.written.0 = at.written.0.saturating_add(course.laid_out.0);
     at.precise = figures.are_precise(course.plan.budget.precision, course.seed);
     let mut blocks = Blocks {
         course,
@@ -96,6 +100,7 @@ pub(super) fn run_blocks(
         keep,
         figures,
         at,
+        block_written: Bytes(0),
     };
     let status = blocks.all();
     Ended {
@@ -115,6 +120,15 @@ struct Blocks<'a> {
     keep: &'a mut Keep<'a>,
     figures: Figures,
     at: RunState,
+    /// By fio, in the block that is made.
+    block_written: Bytes,
+}
+
+/// Bytes that fio wrote in these measurements.
+fn written(cells: &[Cell]) -> Bytes {
+    let results = cells.iter().filter_map(Cell::fio);
+    let writes = results.filter(|result| result.direction == Direction::Write);
+    Bytes(writes.map(|result| result.bytes.0).sum())
 }
 
 impl Blocks<'_> {
@@ -129,7 +143,10 @@ impl Blocks<'_> {
                 return stopped;
             }
             let now = self.executor.elapsed();
+            let written = self.at.written.0 + self.block_written.0;
             self.at = RunState {
+                written: Bytes(written),
+                most: self.at.most.max(self.block_written),
                 blocks: self.at.blocks + 1,
                 longest: Nanos(
                     self.at
@@ -146,6 +163,7 @@ impl Blocks<'_> {
     /// Measures each pair once; how the run ended if it did. What cannot be kept ends it: measuring on would be
     /// for nothing.
     fn block(&mut self, pairs: &[(usize, usize)], block: u32) -> Option<Status> {
+        self.block_written = Bytes(0);
         for slot in &block_order(pairs, self.course.seed, block) {
             if self.course.has(slot) {
                 continue;
@@ -158,6 +176,7 @@ impl Blocks<'_> {
                 Err(StopReason::Failed(reason)) => return Some(Status::Failed { reason }),
             };
             self.figures.keep(&measured.cell);
+            self.block_written.0 += written(std::slice::from_ref(&measured.cell)).0;
             self.progress.cell_finished(&shown, &figure(&measured.cell));
             if let Err(error) = (self.keep)(&measured) {
                 let reason = error.to_string();

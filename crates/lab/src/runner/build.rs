@@ -14,7 +14,7 @@ use super::request::{Cancel, RunRequest, TargetSpec};
 use super::scratch::Scratch;
 use crate::LabError;
 use crate::host::TargetPlace;
-use crate::host::safety::Claim;
+use crate::host::safety::{Claim, ExportContent};
 use crate::plan::{Target, TargetKind};
 use crate::store::LeftOutTarget;
 
@@ -32,6 +32,11 @@ pub trait Builder {
     /// [`LeftOut`] as far as that is known without building.
     fn describe(&self, target: &Target, context: &BuildContext<'_>)
     -> Result<Vec<String>, LeftOut>;
+
+    /// What is on the export `uri`, before a run writes to it. The export is only read.
+    fn export_content(&self, uri: &str) -> ExportContent {
+        Err(format!("what is on {uri} cannot be found out here"))
+    }
 }
 
 /// What a builder is given.
@@ -186,7 +191,7 @@ impl Site {
             built: Vec::new(),
             scratch: None,
             left_out: Vec::new(),
-            claims: super::claims::of_request(request)?,
+            claims: super::claims::of_request(request, builder)?,
         };
         let (Some(base), false) = (&request.base, request.plan.targets.is_empty()) else {
             return Ok(site);
@@ -201,7 +206,7 @@ impl Site {
                 cancel,
                 write_serials: &request.write_serials,
             };
-            let claimed = super::claims::of_target(target, &request.write_serials);
+            let claimed = super::claims::of_target(target, &request.write_serials, builder);
             let made = claimed.and_then(|claim| {
                 let mut made = builder.build(target, &context)?;
                 // A user that typed its serial wants it written.

@@ -32,7 +32,7 @@ pub use agents::AgentSpec;
 pub use build::{BuildContext, Builder, Built, Directories, LeftOut, TakeDown};
 pub use dry_run::{DryRun, dry_run};
 pub use progress::{CellProgress, Progress, Silent};
-pub use request::{Cancel, RunRequest, TargetSpec};
+pub use request::{Cancel, DiskFacts, RunRequest, TargetSpec};
 
 use crate::LabError;
 use crate::checks::Finding;
@@ -126,6 +126,7 @@ fn made(
         baseline: prepared.baseline,
         layers: &layers,
         seed: prepared.seed,
+        laid_out: prepared.laid_out(),
         made: &before.cells,
     };
     let mut bench = ToolExecutor::new(request, &prepared, agents, cancel, start, before.elapsed);

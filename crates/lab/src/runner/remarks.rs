@@ -3,7 +3,7 @@
 use super::prepare::{PreparedFile, ReadyTarget};
 use crate::checks::cache::Dropped;
 use crate::checks::{self, Finding, TargetCheck};
-use crate::host::{TargetFacts, alignment, machine};
+use crate::host::machine;
 use crate::sensors;
 use crate::units::Bytes;
 
@@ -49,7 +49,11 @@ pub(super) fn of(targets: &[ReadyTarget], readied: &PreparedFile, wanted: Bytes)
         say(text);
     }
     for target in targets {
-        findings.extend(of_disk(&target.facts));
+        // Alignment and identity of its disk.
+        findings.extend(checks::target(&TargetCheck {
+            facts: &target.facts,
+            segments: &target.segments,
+        }));
     }
     findings.extend(checks::host(&machine()));
     findings
@@ -76,13 +80,4 @@ fn not_permitted(targets: &[ReadyTarget]) -> Vec<String> {
         ));
     }
     texts
-}
-
-/// Alignment and identity of its disk.
-fn of_disk(facts: &TargetFacts) -> Vec<Finding> {
-    let segments = facts.device.as_deref().map(alignment::segments);
-    checks::target(&TargetCheck {
-        facts,
-        segments: &segments.unwrap_or_default(),
-    })
 }

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::agents::AgentSpec;
 use crate::LabError;
 use crate::agent::FioFolder;
+use crate::checks::alignment::DiskSegment;
 use crate::host::{Process, Role, TargetPlace};
 use crate::plan::Plan;
-use crate::units::Bytes;
+use crate::units::{Bytes, Rate};
 
 /// A run to be made.
 #[derive(Debug, Clone)]
@@ -58,8 +59,19 @@ pub struct TargetSpec {
     pub read_only: bool,
     /// Its size, where that cannot be seen: that of an export.
     pub size: Option<Bytes>,
+    /// What is known of a disk that is composed by us.
+    pub disk: DiskFacts,
     /// The folder on the other machine, once the agent there has made it.
     pub(super) folder: Option<FioFolder>,
+}
+
+/// What the expression of a disk says, of which the kernel knows nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DiskFacts {
+    /// How its parts lie on what is below.
+    pub segments: Vec<DiskSegment>,
+    /// What all of its bytes pass: a throttle.
+    pub throttle: Option<Rate>,
 }
 
 impl TargetSpec {
@@ -80,6 +92,7 @@ impl TargetSpec {
             processes: Vec::new(),
             peer: None,
             size: None,
+            disk: DiskFacts::default(),
             folder: None,
         }
     }

@@ -40,7 +40,7 @@ impl RunRequest {
         match run.status {
             Status::Cancelled | Status::Failed { .. } | Status::Running => {}
             Status::Imported => return Err(cannot(run, "it was imported".into())),
-            Status::Precise | Status::AllBlocks | Status::OutOfTime => {
+            Status::Precise | Status::AllBlocks | Status::OutOfTime | Status::OutOfBytes => {
                 return Err(cannot(
                     run,
                     format!("it {}, nothing is left to do", run.status),
@@ -222,6 +222,8 @@ pub(super) fn standing(cells: &[Cell], pairs: &[(usize, usize)], elapsed: Nanos)
         blocks,
         elapsed,
         longest: Nanos(longest.max().unwrap_or(0)),
+        written: Bytes(0),
+        most: Bytes(0),
         precise: false,
     }
 }

@@ -6,7 +6,7 @@ use crate::checks::order;
 use crate::plan::Budget;
 use crate::stats::{Rng, compare, repeat_interval};
 use crate::store::{Cell, Status};
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// A pair that failed so often and never did anything else is not waited for.
 const TRIES: u32 = 3;
@@ -157,6 +157,10 @@ pub(super) struct RunState {
     pub(super) elapsed: Nanos,
     /// The longest block so far.
     pub(super) longest: Nanos,
+    /// Written by fio, test files included.
+    pub(super) written: Bytes,
+    /// The most that one block has written.
+    pub(super) most: Bytes,
     /// Whether every interval is narrow enough.
     pub(super) precise: bool,
 }
@@ -174,6 +178,10 @@ pub(super) fn next(budget: &Budget, at: RunState) -> Option<Status> {
     if at.blocks > 0 && end > limit(budget, at.blocks).0 {
         return Some(Status::OutOfTime);
     }
+    let written = at.written.0.saturating_add(at.most.0);
+    if at.blocks > 0 && budget.written_max.is_some_and(|most| written > most.0) {
+        return Some(Status::OutOfBytes);
+    }
     None
 }
 
@@ -188,9 +196,13 @@ pub(super) fn blocks_expected(budget: &Budget, at: RunState) -> u32 {
         return budget.blocks_min;
     }
     let left = limit(budget, at.blocks).0.saturating_sub(at.elapsed.0);
-    let fit = u32::try_from(left / at.longest.0.max(1)).unwrap_or(u32::MAX);
+    let fit = left / at.longest.0.max(1);
+    let bytes = budget.written_max.filter(|_| at.most.0 > 0);
+    let fit = bytes.map_or(fit, |most| {
+        fit.min(most.0.saturating_sub(at.written.0) / at.most.0)
+    });
     at.blocks
-        .saturating_add(fit)
+        .saturating_add(u32::try_from(fit).unwrap_or(u32::MAX))
         .min(budget.blocks_max.max(at.blocks))
 }
 

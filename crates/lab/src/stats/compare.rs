@@ -2,13 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Interval, interval};
+use super::{Interval, VALUES_MIN, interval};
 
 /// Two results are called the same when the whole interval of their ratio is within this of one.
 pub(crate) const SAME_WITHIN: f64 = 0.03;
-
-/// The fewest pairs on which anything is reported: below five, a 95 % interval of a median does not exist.
-const PAIRS_MIN: usize = 5;
 
 /// A verdict on a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,8 +89,8 @@ fn resampled(values: &[f64], rng: &mut super::Rng) -> Option<f64> {
 }
 
 fn verdict(ratio: &Interval) -> Verdict {
-    if ratio.n < PAIRS_MIN {
-        let missing = PAIRS_MIN - ratio.n;
+    if !ratio.is_known() {
+        let missing = VALUES_MIN - ratio.n;
         return Verdict::CannotTell {
             blocks_more: u32::try_from(missing).unwrap_or(u32::MAX),
         };

@@ -36,6 +36,9 @@ use serde::{Deserialize, Serialize};
 /// Resamples per interval: the ends of a 95 % interval then rest on 50 values each.
 const RESAMPLES: usize = 2000;
 
+/// The fewest values that give a 95 % interval of a median: the range of four misses it in one of eight cases.
+pub(crate) const VALUES_MIN: usize = 5;
+
 /// A median with its 95 % interval: of the median itself ([`interval`]), or of a repetition's
 /// ([`repeat_interval`]).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -51,6 +54,12 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// Whether there are enough values for an interval to be printed.
+    #[must_use]
+    pub(crate) const fn is_known(&self) -> bool {
+        self.n >= VALUES_MIN
+    }
+
     /// The larger distance from the median to an end, as a part of the median.
     #[must_use]
     pub(crate) fn relative_half_width(&self) -> f64 {

@@ -47,6 +47,8 @@ pub enum Status {
     AllBlocks,
     /// The time was used up.
     OutOfTime,
+    /// The bytes that it may write were used up.
+    OutOfBytes,
     /// The user stopped it.
     Cancelled,
     /// A measurement failed.
@@ -65,6 +67,9 @@ impl fmt::Display for Status {
             Self::Precise => f.write_str("ended when every interval was narrow enough"),
             Self::AllBlocks => f.write_str("ended after the last block"),
             Self::OutOfTime => f.write_str("ended when its time was used up"),
+            Self::OutOfBytes => {
+                f.write_str("ended when it had written what it may (--written-max)")
+            }
             Self::Cancelled => f.write_str("stopped by the user"),
             Self::Failed { reason } => write!(f, "failed: {reason}"),
             Self::Imported => f.write_str("imported"),

@@ -77,10 +77,17 @@ impl Cell {
         self.tool().is_some_and(|result| result.figures.is_empty())
     }
 
-    /// The number that statistics are made of: fio's bytes per second, a tool's first figure.
+    /// The number that statistics are made of: fio's bytes per second, the time for each write
+    /// with its fsync, a tool's first figure.
     #[must_use]
     pub fn headline(&self) -> Option<Headline<'_>> {
         match &self.outcome {
+            Outcome::Fio(result) if result.fsync => Some(Headline {
+                name: "time for each write and fsync",
+                value: result.runtime.0 as f64 / result.ios.max(1) as f64,
+                unit: Unit::Nanoseconds,
+                better: Better::Lower,
+            }),
             Outcome::Fio(result) => Some(Headline {
                 name: "throughput",
                 value: result.rate().0,

@@ -21,7 +21,7 @@ use crate::units::{Bytes, Nanos};
 /// How often a running tool is looked at.
 const POLL: Duration = Duration::from_millis(10);
 /// How long a tool may take to end after it was sent SIGTERM, before it is killed.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(1);
 /// How lines begin that come after the one that says why, and say where more is written.
 const ADVICE: [&str; 3] = ["Refer to the ", "Try '", "dmesg(1) may have "];
 /// Has a program print line by line; from Debian's coreutils.

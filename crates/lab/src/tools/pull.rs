@@ -123,9 +123,9 @@ fn write_all(
 }
 
 /// A user that may attach may drop the whole cache, so one file is enough.
-fn drop_caches(files: &[PathBuf]) {
+fn drop_caches(files: &[PathBuf], tick: Tick<'_>) {
     if let Some(file) = files.first() {
-        residency::drop_caches(file, Bytes(MIB), false);
+        residency::drop_caches(file, Bytes(MIB), false, tick);
     }
 }
 
@@ -203,13 +203,13 @@ impl ToolKind for PullOptions {
         let write = |name: &str, tick: Tick<'_>| {
             write_random(&mounted.join(name), Bytes(MIB), start.place.seed, tick).is_ok()
         };
-        drop_caches(&files);
+        drop_caches(&files, start.tick);
         rig.pull(&self.drive)?;
         let touched = fs::write(mounted.join("grass"), []).is_ok();
         let pulled = look(&files, start.place.seed, start.tick)?;
         let wrote_pulled = write("while-pulled", start.tick);
         rig.plug(&self.drive)?;
-        drop_caches(&files);
+        drop_caches(&files, start.tick);
         let plugged = look(&files, start.place.seed, start.tick)?;
         let wrote_plugged = write("afterwards", start.tick);
 

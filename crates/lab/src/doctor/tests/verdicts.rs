@@ -14,6 +14,15 @@ const OURS: [Stage; 7] = [
 ];
 
 #[test]
+fn no_agent_is_named_for_a_disk_of_this_machine() {
+    let verdict = diagnose(&way(&[Stage::Generator, Stage::Queue, Stage::Disk], 20.0));
+    assert!(verdict.limiter.len() > 1, "{verdict:?}");
+    assert!(!verdict.advice.contains("--agent"), "{}", verdict.advice);
+    let verdict = diagnose(&way(&OURS, 20.0));
+    assert!(verdict.advice.contains("--agent"), "{}", verdict.advice);
+}
+
+#[test]
 fn a_disk_that_substitution_rules_out_is_not_named_by_its_bound() {
     let mut e = way(&OURS, 100.0);
     e.bounds = vec![alone(Stage::Disk, 101.0), alone(Stage::Wire, 110.0)];

@@ -13,6 +13,8 @@ pub enum DeviceKind {
     Block,
     /// A regular file.
     File,
+    /// An export of an NBD server.
+    Export,
     /// Neither.
     Other,
 }
@@ -128,7 +130,7 @@ pub struct DeviceFacts {
     pub against: Vec<Reason>,
     /// A file with anything but zeroes in it.
     pub holds_data: bool,
-    /// The serial of a block device, that of the whole disk for a partition.
+    /// The serial of a block device, that of the whole disk for a partition; the URI of an export.
     pub serial: Option<String>,
 }
 
@@ -167,8 +169,10 @@ pub(crate) fn decide(facts: &DeviceFacts, typed: &[String]) -> Result<(), Refusa
     match facts.kind {
         DeviceKind::Other if reasons.is_empty() => reasons.push(Reason::Neither),
         DeviceKind::File if facts.holds_data => reasons.push(Reason::HoldsData),
-        DeviceKind::Block if reasons.is_empty() => reasons.extend(serial(facts, typed)),
-        DeviceKind::Other | DeviceKind::File | DeviceKind::Block => {}
+        DeviceKind::Block | DeviceKind::Export if reasons.is_empty() => {
+            reasons.extend(serial(facts, typed));
+        }
+        DeviceKind::Other | DeviceKind::File | DeviceKind::Block | DeviceKind::Export => {}
     }
     if reasons.is_empty() {
         return Ok(());
@@ -187,6 +191,8 @@ fn serial(facts: &DeviceFacts, typed: &[String]) -> Option<Reason> {
         return None;
     }
     Some(match typed.first() {
+        // What was typed may be the serial of a disk of the same run.
+        _ if facts.kind == DeviceKind::Export => Reason::SerialNotTyped { serial },
         None => Reason::SerialNotTyped { serial },
         Some(other) => Reason::OtherSerial {
             typed: other.clone(),

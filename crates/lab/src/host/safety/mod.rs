@@ -15,6 +15,8 @@
 //!   signature is refused, and so is a partition of it, a disk with such a partition, a link to it and
 //!   a loop device over it. There is no option that overrides this.
 //! * A block device is written only when its serial was typed (`--write-serial`).
+//! * An export that carries a signature is refused as a device is; otherwise it is written only when its URI was
+//!   typed. What uses it on its server cannot be seen from here.
 //! * A file is written only when it holds nothing.
 //! * What cannot be found out is a reason to refuse.
 //! * The device stays claimed (`O_EXCL`) for as long as it is written, so that it cannot be mounted meanwhile.
@@ -39,6 +41,10 @@ pub(crate) use decide::decide;
 pub use decide::{DeviceFacts, DeviceKind, Reason, Refusal};
 pub use read::facts;
 pub use walk::System;
+
+/// What is on an export, as blkid names it; none where nothing is known. An error is why that could not be
+/// found out.
+pub type ExportContent = Result<Option<String>, String>;
 
 /// A place that may be written, held until it is dropped.
 #[derive(Debug)]
@@ -85,17 +91,29 @@ fn real(path: &Path) -> PathBuf {
     known.or_else(of_folder).unwrap_or_else(|| path.to_owned())
 }
 
-/// Whether an export may be written. It has no serial that could be seen: its URI is typed instead.
+/// Whether an export may be written, by the rules for devices. It has no serial that could be seen: its URI is
+/// typed instead.
 ///
 /// # Errors
-/// One line, with what to type.
-pub fn allow_export(uri: &str, typed: &[String]) -> Result<(), String> {
-    if typed.iter().any(|one| one == uri) {
-        return Ok(());
-    }
-    Err(format!(
-        "{uri} is not written: all that is on it would be lost; if that is meant, add --write-serial '{uri}'"
-    ))
+/// [`Refusal`] with what is on it, or with what to type.
+pub fn allow_export(uri: &str, content: ExportContent, typed: &[String]) -> Result<(), Refusal> {
+    let against = match content {
+        Ok(None) => None,
+        Ok(Some(kind)) => Some(Reason::Signature {
+            device: "the export".into(),
+            kind,
+        }),
+        Err(what) => Some(Reason::Unknown { what }),
+    };
+    let facts = DeviceFacts {
+        path: uri.into(),
+        real: uri.into(),
+        kind: DeviceKind::Export,
+        against: against.into_iter().collect(),
+        holds_data: false,
+        serial: Some(uri.to_owned()),
+    };
+    decide(&facts, typed)
 }
 
 /// Claims `path` for raw writes. `serials` are what the user typed; a file needs none.

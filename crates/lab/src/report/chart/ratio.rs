@@ -53,10 +53,14 @@ fn line(name: &str, found: Option<&Comparison>, scale: &Scale, y: f64) -> Markup
         @if let Some(found) = found {
             @let ratio = found.ratio;
             g class={ "verdict " (class(found.verdict)) } {
-                title { (name) ": " (significant(ratio.median)) " times, 95 % interval " (range(ratio.low, ratio.high)) ", " (ratio.n) " blocks" }
-                line x1=(px(scale.at(ratio.low))) x2=(px(scale.at(ratio.high))) y1=(px(y)) y2=(px(y)) {}
-                @for end in [ratio.low, ratio.high] {
-                    line x1=(px(scale.at(end))) x2=(px(scale.at(end))) y1=(px(y - 5.0)) y2=(px(y + 5.0)) {}
+                @if ratio.is_known() {
+                    title { (name) ": " (significant(ratio.median)) " times, 95 % interval " (range(ratio.low, ratio.high)) ", " (ratio.n) " blocks" }
+                    line x1=(px(scale.at(ratio.low))) x2=(px(scale.at(ratio.high))) y1=(px(y)) y2=(px(y)) {}
+                    @for end in [ratio.low, ratio.high] {
+                        line x1=(px(scale.at(end))) x2=(px(scale.at(end))) y1=(px(y - 5.0)) y2=(px(y + 5.0)) {}
+                    }
+                } @else {
+                    title { (name) ": " (significant(ratio.median)) " times, too few repeats for an interval" }
                 }
                 polygon points=(shape(found.verdict, scale.at(ratio.median), y)) {}
             }

@@ -8,6 +8,7 @@ use crate::checks::Validity;
 use crate::checks::ceiling::Ceiling;
 use crate::report::summary::Row;
 use crate::report::{range, short};
+use crate::stats::Interval;
 use crate::units::{Rate, significant};
 
 /// Height of one target.
@@ -79,7 +80,7 @@ fn bar(row: &Row, scale: &Scale, top: f64) -> Markup {
                 title { "block " (block.block + 1) ": " (Rate(block.rate)) }
             }
         }
-        @if let Some(rate) = row.rate {
+        @if let Some(rate) = row.rate.filter(Interval::is_known) {
             g class="whisker" {
                 title { "95 % interval " (range(rate.low / 1e6, rate.high / 1e6)) " MB/s" }
                 line x1=(px(scale.at(rate.low / 1e6))) x2=(px(scale.at(rate.high / 1e6))) y1=(px(y + height / 2.0)) y2=(px(y + height / 2.0)) {}

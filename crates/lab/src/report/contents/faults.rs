@@ -14,7 +14,7 @@ pub(super) fn faults(run: &RunRecord, summary: &Summary) -> Option<Section> {
         Status::Running => lines.push("The run did not end; what was kept is shown.".into()),
         Status::Cancelled => lines.push("The user stopped the run; what was kept is shown.".into()),
         Status::Imported => lines.push("The figures were read from files of fio.".into()),
-        Status::Precise | Status::AllBlocks | Status::OutOfTime => {}
+        Status::Precise | Status::AllBlocks | Status::OutOfTime | Status::OutOfBytes => {}
     }
     for row in &summary.rows {
         if let Validity::Invalid { reason } = &row.validity {

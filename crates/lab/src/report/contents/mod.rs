@@ -18,7 +18,7 @@ mod tools;
 mod trust;
 
 pub(super) use comparison::overview;
-pub(super) use trust::sureness;
+pub(super) use trust::{noise, sureness, wear};
 
 use maud::Markup;
 

@@ -6,6 +6,7 @@ use crate::checks::ceiling::Ceiling;
 use crate::report::chart;
 use crate::report::summary::{Row, Summary};
 use crate::report::{range, short};
+use crate::stats::Interval;
 use crate::store::RunRecord;
 use crate::tools::Unit;
 use crate::units::Rate;
@@ -56,11 +57,12 @@ fn rates_of(rows: &[&Row], ceiling: Option<&Ceiling>) -> Option<Figure> {
         key: Vec::new(),
         caption,
         table: Table::new(&head).with(rows.iter().map(|row| {
+            let known = row.rate.filter(Interval::is_known);
             vec![
                 row.label.clone(),
                 figure(row.rate.map(|rate| rate.median)),
-                figure(row.rate.map(|rate| rate.low)),
-                figure(row.rate.map(|rate| rate.high)),
+                figure(known.map(|rate| rate.low)),
+                figure(known.map(|rate| rate.high)),
                 row.usable.to_string(),
                 figure(row.operations.map(|found| found.median)),
                 row.validity.to_string(),
@@ -74,6 +76,10 @@ fn rates_of(rows: &[&Row], ceiling: Option<&Ceiling>) -> Option<Figure> {
 pub(super) fn interval_of(row: &Row) -> String {
     let name = short(&row.label, 30);
     match row.rate {
+        Some(rate) if !rate.is_known() => {
+            let few = "too few repeats for an interval";
+            format!("{name}: {}, {few}, n = {}.", Rate(rate.median), rate.n)
+        }
         Some(rate) => format!(
             "{name}: {}, 95 % interval {} MB/s, n = {}.",
             Rate(rate.median),

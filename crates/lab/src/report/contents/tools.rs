@@ -1,6 +1,7 @@
 //! What tools other than fio measured: every figure of them.
 
 use super::{ReportBlock, Section, Table};
+use crate::report::NONE;
 use crate::report::summary::Summary;
 
 pub(super) fn tools(summary: &Summary) -> Option<Section> {
@@ -10,10 +11,19 @@ pub(super) fn tools(summary: &Summary) -> Option<Section> {
         .flat_map(|row| row.figures.iter().map(move |figure| (row, figure)));
     let rows: Vec<Vec<String>> = figures
         .map(|(row, figure)| {
-            let ends = [figure.value.median, figure.value.low, figure.value.high];
+            let value = figure.value;
+            let shown = |end| match value.is_known() {
+                true => figure.unit.shown(end),
+                false => NONE.to_owned(),
+            };
+            let ends = [
+                figure.unit.shown(value.median),
+                shown(value.low),
+                shown(value.high),
+            ];
             [row.title.clone(), row.label.clone(), figure.name.clone()]
                 .into_iter()
-                .chain(ends.map(|value| figure.unit.shown(value)))
+                .chain(ends)
                 .chain([figure.value.n.to_string()])
                 .collect()
         })

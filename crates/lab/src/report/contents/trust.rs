@@ -1,10 +1,14 @@
 //! Whether the figures may be believed: how they were made, what the checks say, how sure they are.
 
 use super::{ReportBlock, Section, Table};
+use crate::checks::steady::NOT_STEADY;
 use crate::checks::{Check, Finding, Level};
+use crate::plan::Direction;
 use crate::report::short;
 use crate::report::summary::{Row, Summary, blocks_again};
-use crate::store::RunRecord;
+use crate::stats::{Interval, VALUES_MIN};
+use crate::store::{RunRecord, Status};
+use crate::units::Bytes;
 
 pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
     let manifest = &run.manifest;
@@ -28,6 +32,7 @@ pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
     ));
     let how = std::iter::once(shuffled)
         .chain(fio)
+        .chain(wear(run))
         .collect::<Vec<_>>()
         .join(" ");
     let mut parts = vec![
@@ -44,6 +49,19 @@ pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
     Some(Section::new("trust", "Can I trust it?", parts))
 }
 
+/// What fio wrote in all, where it wrote anything.
+pub(in crate::report) fn wear(run: &RunRecord) -> Option<String> {
+    let results = run.cells.iter().filter_map(|cell| cell.fio());
+    let writes = results.filter(|result| result.direction == Direction::Write);
+    let measured: u64 = writes.map(|result| result.bytes.0).sum();
+    let lay_outs = run.commands.iter().filter(|one| one.purpose == "lay-out");
+    let laid_out = run.manifest.size.0.saturating_mul(lay_outs.count() as u64);
+    let written = Bytes(measured.saturating_add(laid_out));
+    (written.0 > 0).then(|| {
+        format!("The run wrote {written} to its targets, test files included: flash wears by that.")
+    })
+}
+
 /// How many results are good, and how wide the intervals are.
 pub(in crate::report) fn sureness(run: &RunRecord, summary: &Summary) -> String {
     let all = summary.rows.len();
@@ -53,6 +71,10 @@ pub(in crate::report) fn sureness(run: &RunRecord, summary: &Summary) -> String 
         .filter(|row| row.validity.is_usable())
         .count();
     let results = match all - valid {
+        0 if unsteady(summary) > 0 => format!(
+            "No result is invalid, but {} of {all} are not steady",
+            unsteady(summary)
+        ),
         0 => format!("All {all} results are valid"),
         invalid => format!("{invalid} of {all} results are invalid and in no median"),
     };
@@ -62,7 +84,15 @@ pub(in crate::report) fn sureness(run: &RunRecord, summary: &Summary) -> String 
         .map(|cell| cell.block + 1)
         .max()
         .unwrap_or(0);
-    let made = format!("{} measurements in {blocks} blocks", run.cells.len());
+    let few = match blocks {
+        // An imported run has no blocks of its own.
+        blocks if blocks as usize >= VALUES_MIN || run.status == Status::Imported => String::new(),
+        1 => format!("Too few repeats: 1 block, and an interval takes {VALUES_MIN}. "),
+        _ => format!("Too few repeats: {blocks} blocks, and an interval takes {VALUES_MIN}. "),
+    };
+    let results = format!("{few}{results}");
+    let plural = if blocks == 1 { "" } else { "s" };
+    let made = format!("{} measurements in {blocks} block{plural}", run.cells.len());
     let sure = match widest(summary) {
         None => format!("{results}; {made}."),
         Some((row, width)) => format!(
@@ -82,12 +112,71 @@ pub(in crate::report) fn sureness(run: &RunRecord, summary: &Summary) -> String 
     }
 }
 
+/// Results that had not settled.
+fn unsteady(summary: &Summary) -> usize {
+    let is_unsteady =
+        |finding: &Finding| finding.check == Check::Steady && finding.text.starts_with(NOT_STEADY);
+    let rows = summary.rows.iter();
+    rows.filter(|row| row.findings.iter().any(is_unsteady))
+        .count()
+}
+
+/// What disturbed the run, in one line; none where nothing did.
+pub(in crate::report) fn noise(run: &RunRecord, summary: &Summary) -> Option<String> {
+    let cells = run.cells.len();
+    let marked = |check: Check| {
+        let has = |finding: &Finding| finding.check == check;
+        let cells = run.cells.iter();
+        cells.filter(|cell| cell.findings.iter().any(has)).count()
+    };
+    let counts = [
+        (
+            unsteady(summary),
+            summary.rows.len(),
+            "results are not steady",
+        ),
+        (
+            marked(Check::Noise),
+            cells,
+            "measurements had other load or traffic",
+        ),
+        (
+            marked(Check::Thermal),
+            cells,
+            "measurements had heat or throttling",
+        ),
+    ];
+    let counts = counts.into_iter().filter(|(count, ..)| *count > 0);
+    let mut parts: Vec<String> = counts
+        .map(|(count, all, what)| format!("{count} of {all} {what}"))
+        .collect();
+    let mut devices: Vec<&str> = Vec::new();
+    for device in run
+        .manifest
+        .targets
+        .iter()
+        .filter_map(|one| one.device.as_deref())
+    {
+        if devices.contains(&device) {
+            parts.push(format!("targets share the device {device}"));
+            break;
+        }
+        devices.push(device);
+    }
+    (!parts.is_empty()).then(|| format!("Noise: {}.", parts.join("; ")))
+}
+
 fn widest(summary: &Summary) -> Option<(&Row, f64)> {
     summary
         .rows
         .iter()
         .filter(|row| row.validity.is_usable())
-        .filter_map(|row| Some((row, row.rate?.relative_half_width())))
+        .filter_map(|row| {
+            Some((
+                row,
+                row.rate.filter(Interval::is_known)?.relative_half_width(),
+            ))
+        })
         .filter(|(_, width)| width.is_finite())
         .max_by(|a, b| a.1.total_cmp(&b.1))
 }

@@ -148,10 +148,7 @@ fn job_shape((run, workload, cell): Side<'_>) -> Option<JobShape> {
         jobs: job.jobs,
         direct: result.direct,
         engine: result.engine.clone(),
-        limit: match job.extent.0 {
-            0 => format!("{} or {}", run.manifest.size, job.runtime()),
-            _ => format!("{} or {}", job.extent, job.runtime()),
-        },
+        limit: format!("{} or {}", job.moved_max(run.manifest.size), job.runtime()),
     })
 }
 

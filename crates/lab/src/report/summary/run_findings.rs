@@ -98,7 +98,7 @@ pub(super) fn layers(run: &RunRecord) -> Vec<RowFinding> {
 pub(in crate::report) fn blocks_again(run: &RunRecord) -> Vec<u32> {
     if !matches!(
         run.status,
-        Status::Precise | Status::AllBlocks | Status::OutOfTime
+        Status::Precise | Status::AllBlocks | Status::OutOfTime | Status::OutOfBytes
     ) {
         return Vec::new();
     }

@@ -6,7 +6,7 @@ use crate::report::{Summary, csv, json, markdown, overall, run_list, sentences, 
 use crate::stats::Verdict;
 use crate::store::{RunId, RunLine, Status};
 use crate::synthetic;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 #[test]
 fn a_target_of_half_the_speed_is_slower_in_every_test_and_over_all() {
@@ -191,6 +191,28 @@ fn percentiles_of_too_few_operations_are_not_printed() {
     assert!(row.p50.is_some() && row.p99.is_none());
 }
 
+/// "±0.0 %", an interval of no width, and a fastest target were printed of one block.
+#[test]
+fn a_run_with_fewer_blocks_than_an_interval_takes_has_none_and_says_so_first() {
+    for count in [1, 4, 5] {
+        let run = synthetic::run(count);
+        let summary = Summary::of(&run);
+        let whole = table(&run) + &markdown(&run) + &crate::report::html(&run);
+        let sure = crate::report::contents::sureness(&run, &summary);
+        let title = sentences::headline(&run, &summary);
+        let is_few = count < 5;
+        assert_eq!(sure.starts_with("Too few repeats: "), is_few, "{sure}");
+        assert_eq!(title.starts_with("Too few repeats "), is_few, "{title}");
+        assert_eq!(sure.contains('±'), !is_few, "{sure}");
+        let intervals = whole.matches("95 % interval 0").count()
+            + whole.matches("95 % interval 1").count()
+            + whole.matches("95 % interval 2").count();
+        assert_eq!(intervals == 0, is_few, "{intervals} of {count} blocks");
+        assert_eq!(whole.contains("class=\"whisker\""), !is_few);
+        assert!(!whole.contains("the fastest") || !is_few);
+    }
+}
+
 #[test]
 fn a_run_of_one_block_decides_nothing_and_says_how_much_is_missing() {
     let run = synthetic::run(1);
@@ -335,4 +357,75 @@ fn the_list_of_runs_names_each_with_its_targets() {
         "{text}"
     );
     assert!(run_list(&[]).contains("No run"));
+}
+
+/// A card wears out by what is written to it: reports have the bytes, those of the test files included.
+#[test]
+fn a_run_that_wrote_has_the_bytes_in_its_table_and_in_its_report() {
+    let mut run = synthetic::run(2);
+    let lay_out = crate::store::CommandLine {
+        purpose: "lay-out".into(),
+        line: "fio --name=lay-out".into(),
+    };
+    run.commands.extend([lay_out.clone(), lay_out]);
+    for cell in &mut run.cells {
+        cell.fio_mut().unwrap().bytes = Bytes(1 << 20);
+    }
+    // Two files of 512 MiB, and two write tests on two targets in two blocks.
+    let line = "The run wrote 1.0 GiB to its targets";
+    assert!(table(&run).contains(line), "{}", table(&run));
+    assert!(markdown(&run).contains(line));
+    run.commands.clear();
+    assert!(table(&run).contains("The run wrote 8 MiB to its targets"));
+    run.cells.retain(|cell| cell.workload % 2 == 0);
+    assert!(!table(&run).contains("The run wrote"));
+}
+
+#[test]
+fn a_write_with_its_fsync_is_a_time_in_json_of_which_less_is_better() {
+    let mut run = synthetic::run(6);
+    run.cells.retain(|cell| cell.workload == 3);
+    for cell in &mut run.cells {
+        let (block, target) = (u64::from(cell.block), cell.target as u64);
+        let result = cell.fio_mut().unwrap();
+        result.fsync = true;
+        result.ios = 100;
+        result.runtime = Nanos::from_ms(100 * (2 + 2 * target) + block % 3);
+    }
+    let json: serde_json::Value = serde_json::from_str(&json(&run).unwrap()).unwrap();
+    let rows = json["summary"]["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["usable"] == 6).unwrap();
+    assert_eq!(row["unit"], "nanoseconds", "{row}");
+    assert_eq!(row["better"], "lower");
+    assert!(row["rate"].is_null());
+    let median = row["headline"]["median"].as_f64().unwrap();
+    assert!((2.0e6..2.1e6).contains(&median), "{median}");
+    let said = table(&run);
+    assert!(said.contains("is faster than"), "{said}");
+}
+
+/// "All results are valid" stood next to a result that was not steady.
+#[test]
+fn what_disturbed_a_run_is_one_line_of_its_verdict_and_not_all_results_are_called_valid() {
+    use crate::report::sentences::verdict;
+    let mut run = synthetic::run(6);
+    run.manifest.targets[1].device = Some("vdb".into());
+    let said = verdict(&run, &Summary::of(&run), None).join(" ");
+    assert!(said.contains("All 8 results are valid"), "{said}");
+    assert!(!said.contains("Noise"), "{said}");
+    for cell in run.cells.iter_mut().filter(|cell| cell.workload == 0) {
+        if cell.target == 0 && cell.block % 2 == 0 {
+            cell.fio_mut().unwrap().bytes.0 *= 3;
+        }
+    }
+    run.cells[0].findings = vec![
+        Finding::remark(Check::Noise, "a"),
+        Finding::remark(Check::Noise, "b"),
+    ];
+    run.manifest.targets[1].device = run.manifest.targets[0].device.clone();
+    let said = verdict(&run, &Summary::of(&run), None).join(" ");
+    assert!(!said.contains("results are valid"), "{said}");
+    let line = "Noise: 1 of 8 results are not steady; 1 of 48 measurements had other load or traffic; targets share \
+                the device loop0.";
+    assert!(said.contains(line), "{said}");
 }

@@ -27,7 +27,9 @@ impl ToolExecutor<'_> {
         let Some(file) = file else {
             return none;
         };
-        let dropped = residency::drop_caches(file, self.prepared.size, everywhere);
+        let dropped = residency::drop_caches(file, self.prepared.size, everywhere, &mut |_| {
+            !self.cancel.is_cancelled()
+        });
         if !reads {
             return none;
         }

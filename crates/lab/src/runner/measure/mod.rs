@@ -211,6 +211,9 @@ impl Executor for ToolExecutor<'_> {
         let drops_there = (!self.request.small).then(|| self.agents.drop_caches(&target.facts));
         let dropped_there = drops_there.flatten();
         let caches = self.drop_caches(workload, target);
+        if self.cancel.is_cancelled() {
+            return Err(StopReason::Cancelled);
+        }
         let agents_before = self.agents.before();
         let before = self.counters(target);
         let made = match unprepared {

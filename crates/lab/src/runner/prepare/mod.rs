@@ -81,6 +81,16 @@ impl Prepared {
         processes.map(|process| process.pid).collect()
     }
 
+    /// Bytes of the test files that were written.
+    pub(super) fn laid_out(&self) -> Bytes {
+        let written = self.targets.iter();
+        let written = written.filter(|target| target.ground.is_laid_out());
+        match self.engine {
+            Some(_) => Bytes(self.size.0.saturating_mul(written.count() as u64)),
+            None => Bytes(0),
+        }
+    }
+
     /// Removes the test files; what stays is a finding.
     pub(super) fn remove(self) -> Vec<Finding> {
         self.targets
@@ -130,8 +140,11 @@ pub(super) fn prepare(
     let targets = grounds
         .into_iter()
         .zip(&specs)
-        .map(|(ground, spec)| ready(ground, spec, readied.size, &measured, request.small))
+        .map(|(ground, spec)| ready(ground, spec, readied.size, &measured, request.small, cancel))
         .collect::<Vec<_>>();
+    if cancel.is_cancelled() {
+        return Err(stopped());
+    }
     let findings = remarks::of(&targets, &readied, request.plan.data.size);
     Ok(Prepared {
         baseline: baseline(request, &specs),

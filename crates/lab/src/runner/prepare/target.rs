@@ -2,9 +2,14 @@
 
 use std::path::Path;
 
+use crate::Cancel;
+use crate::checks::alignment::DiskSegment;
 use crate::checks::cache::Dropped;
+use crate::checks::ceiling::Ceiling;
 use crate::checks::direct::DioAlign;
-use crate::host::{KnownTarget, MeasuredCeilings, TargetFacts, data, residency, target_facts};
+use crate::host::{
+    KnownTarget, MeasuredCeilings, TargetFacts, alignment, data, residency, target_facts,
+};
 use crate::runner::request::TargetSpec;
 use crate::runner::work_area::WorkArea;
 use crate::units::Bytes;
@@ -18,6 +23,8 @@ pub(in crate::runner) struct ReadyTarget {
     pub(in crate::runner) shows_cache: bool,
     /// What can be dropped before a measurement; none where nothing of it is in this machine's cache.
     pub(in crate::runner) drops: Option<Dropped>,
+    /// How its parts lie on the disks below.
+    pub(in crate::runner) segments: Vec<DiskSegment>,
 }
 
 /// What is known of a target after its file was written; the caches stay as they are where `keeps_caches`.
@@ -27,6 +34,7 @@ pub(super) fn ready(
     size: Bytes,
     measured: &MeasuredCeilings,
     keeps_caches: bool,
+    cancel: &Cancel,
 ) -> ReadyTarget {
     let known = KnownTarget {
         name: spec.name.clone(),
@@ -40,7 +48,8 @@ pub(super) fn ready(
     let mut drops = None;
     if let Some(file) = ground.file() {
         facts.dio_align = dio_align(file);
-        let drop = || (!keeps_caches).then(|| residency::drop_caches(file, size, true));
+        let tick = &mut |_| !cancel.is_cancelled();
+        let mut drop = || (!keeps_caches).then(|| residency::drop_caches(file, size, true, tick));
         // A device that answers at once makes every page look resident; then the question is no use.
         drop();
         facts.data = data::look(file, size);
@@ -48,11 +57,17 @@ pub(super) fn ready(
         shows_cache =
             drops.is_some() && residency::look(file, size).is_some_and(|found| found.part() < 0.02);
     }
+    let device = facts.device.as_deref();
+    let mut segments = device.map(alignment::segments).unwrap_or_default();
+    segments.extend(spec.disk.segments.iter().cloned());
+    let throttle = spec.disk.throttle.map(Ceiling::of_throttle);
+    facts.ceilings.extend(throttle);
     ReadyTarget {
         ground,
         facts,
         shows_cache,
         drops,
+        segments,
     }
 }
 

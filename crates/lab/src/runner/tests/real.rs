@@ -5,12 +5,14 @@ use std::fs;
 use std::path::Path;
 
 use crate::LabError;
+use crate::checks::Level;
 use crate::fio::process::Fio;
 use crate::host::Role;
 use crate::plan::{Direction, Plan, SIZE_MIN, builtin, source};
 use crate::runner::progress::{CellProgress, Progress};
 use crate::runner::{Cancel, Directories, RunRequest, Silent, TargetSpec, run};
 use crate::store::{Status, Store};
+use crate::tools::{Better, Unit};
 
 /// Longer than any run of these tests takes.
 pub(super) const LONG_MS: u64 = 3_600_000;
@@ -87,15 +89,29 @@ fn a_short_run_measures_every_test_on_both_targets_and_leaves_nothing_behind() {
     request.small = false;
     let run = run(&request, &mut Directories, &mut Silent, &Cancel::default()).unwrap();
     let record = Store::open(&request.store).unwrap().load(run).unwrap();
-    assert_eq!(record.cells.len(), 2 * 4 * 2);
+    assert_eq!(record.cells.len(), 2 * 5 * 2);
     assert_eq!(record.status, Status::AllBlocks);
     assert_eq!(record.manifest.targets[0].label, "mount");
     for cell in &record.cells {
         let workload = record.plan.workloads[cell.workload].fio().unwrap();
         let result = cell.fio().unwrap();
         assert_eq!(result.direction, workload.direction);
-        assert!(result.bytes.0 > 0 && cell.rate().0 > 0.0);
-        assert_eq!(result.latencies.count(), result.ios);
+        let headline = cell.headline().unwrap();
+        assert!(result.bytes.0 > 0 && headline.value > 0.0);
+        let is_fsync = record.plan.workloads[cell.workload].name == "fsync";
+        assert_eq!(result.fsync, is_fsync);
+        if is_fsync {
+            // At least the time of the fsync, and better when it is less.
+            assert_eq!(headline.unit, Unit::Nanoseconds);
+            assert_eq!(headline.better, Better::Lower);
+            assert!(result.latencies.count() > 0 && !result.direct);
+            let flaws = cell.findings.iter();
+            let flaws: Vec<_> = flaws.filter(|one| one.level == Level::Invalid).collect();
+            assert!(flaws.is_empty(), "{flaws:?}");
+        } else {
+            assert!(cell.rate().0 > 0.0);
+            assert_eq!(result.latencies.count(), result.ios);
+        }
         assert!(!cell.evidence.cores.is_empty());
         // The server works for the first target alone.
         assert_eq!(cell.evidence.server_cpu.is_some(), cell.target == 0);
@@ -123,7 +139,7 @@ fn a_run_of_a_small_plan_drops_no_caches_and_waits_for_no_idle_machine() {
     let request = request(dir.path(), 1);
     let run = run(&request, &mut Directories, &mut Silent, &Cancel::default()).unwrap();
     let record = Store::open(&request.store).unwrap().load(run).unwrap();
-    assert_eq!(record.cells.len(), 4 * 2);
+    assert_eq!(record.cells.len(), 5 * 2);
     for cell in &record.cells {
         assert!(cell.evidence.dropped.is_none() && cell.evidence.resident_before.is_none());
     }

@@ -120,15 +120,21 @@ fn a_dry_run_names_every_command_the_bytes_and_the_time_and_touches_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let mut request = request(&dir.path().join("a"), &dir.path().join("b"), dir.path());
     let said = dry_run(&request, &Directories).unwrap();
-    // Two that write the files, then eight measurements, each after its caches were dropped.
-    assert_eq!(said.commands.len(), 2 + 8 * 2);
+    // Two that write the files, then ten measurements, each after its caches were dropped.
+    assert_eq!(said.commands.len(), 2 + 10 * 2);
     let text = said.to_string();
-    for part in ["--rw=randwrite", "drop_caches", "512 MiB", "at most 170 s"] {
+    for part in [
+        "--rw=randwrite",
+        "drop_caches",
+        "256 MiB",
+        "writes at most 1 GiB",
+        "at most 170 s",
+    ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
     request.small = true;
     let said = dry_run(&request, &Directories).unwrap();
-    assert_eq!(said.commands.len(), 2 + 8, "no caches are dropped");
+    assert_eq!(said.commands.len(), 2 + 10, "no caches are dropped");
     assert_eq!(names(dir.path()), Vec::<String>::new());
 }
 

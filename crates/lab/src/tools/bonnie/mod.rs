@@ -234,7 +234,7 @@ impl ToolKind for BonnieOptions {
             .ok_or_else(|| PROGRAM.failed("it takes no input"))?;
         let mut stops = Pauses::new(start.place.directory, running.printed_to(), input);
         let mut tick = |now| {
-            stops.look();
+            stops.look(start.tick);
             (start.tick)(now)
         };
         let printed = running.wait(start.limit, &mut tick)?;

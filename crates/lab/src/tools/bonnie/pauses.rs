@@ -23,6 +23,7 @@ use crate::checks::cache::{Dropped, DroppedCaches, Server};
 use crate::checks::direct::Residency;
 use crate::checks::{self, Finding};
 use crate::host::residency;
+use crate::tools::Tick;
 use crate::units::{Bytes, Nanos};
 
 /// How the names of its files begin.
@@ -67,7 +68,7 @@ impl Pauses {
     }
 
     /// Looks whether it waits, and lets it go on. To be called often.
-    pub(super) fn look(&mut self) {
+    pub(super) fn look(&mut self, tick: Tick<'_>) {
         let there = std::fs::metadata(&self.output).map_or(0, |found| found.len());
         if there == self.seen {
             return;
@@ -75,7 +76,7 @@ impl Pauses {
         self.seen = there;
         let numbers = asked(&text(&self.output));
         for number in numbers.into_iter().skip(self.answered) {
-            self.empty();
+            self.empty(tick);
             self.answered += 1;
             if let Err(error) = self.input.write_all(b"\n") {
                 tracing::debug!(%error, "bonnie++ does not wait any more");
@@ -112,12 +113,12 @@ impl Pauses {
     }
 
     /// Has its files leave the page cache, and looks what is left of each.
-    fn empty(&mut self) {
+    fn empty(&mut self, tick: Tick<'_>) {
         let files = files(&self.directory);
         let Some(((first, size), others)) = files.split_first() else {
             return;
         };
-        let dropped = residency::drop_caches(first, *size, true);
+        let dropped = residency::drop_caches(first, *size, true, tick);
         // Where the whole cache may not be dropped, that was the first one's alone.
         for (path, size) in others {
             residency::forget(path, *size);

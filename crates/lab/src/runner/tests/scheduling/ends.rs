@@ -5,13 +5,13 @@ use proptest::prelude::*;
 use super::{Mock, cell, course, pairs, plan, run};
 use crate::LabError;
 use crate::checks::{Check, Finding};
-use crate::plan::Budget;
+use crate::plan::{Budget, Direction};
 use crate::runner::Silent;
 use crate::runner::blocks::{CellResult, Ended, StopReason, run_blocks};
 use crate::runner::schedule::{CellSlot, Figures, RunState, block_order, blocks_expected, next};
-use crate::store::{Outcome, Status};
+use crate::store::{Cell, Outcome, Status};
 use crate::tools::ToolResult;
-use crate::units::{MIB, Nanos, SECOND};
+use crate::units::{Bytes, MIB, Nanos, SECOND};
 
 fn after(blocks: u32, status: Status) -> Ended {
     Ended { status, blocks }
@@ -61,6 +61,28 @@ fn the_least_number_of_blocks_may_take_longer_than_the_time_for_more() {
         Ok(MIB * (1 + u64::from(slot.block % 2) * slot.target as u64))
     });
     assert_eq!(ended, after(plan.budget.blocks_min, Status::OutOfTime));
+}
+
+#[test]
+fn the_bytes_that_may_be_written_end_a_run_before_the_block_that_would_exceed_them() {
+    // Two tests that write on two targets: 4 MiB in each block.
+    let mut plan = plan();
+    let jumping = |slot: CellSlot| {
+        let factor = 1 + u64::from(slot.block % 2) * slot.target as u64;
+        let is_write = slot.workload % 2 == 1;
+        Ok(if is_write { MIB } else { MIB * factor })
+    };
+    plan.budget.written_max = Some(Bytes(27 * MIB));
+    let (ended, kept) = run(&plan, Nanos(1), jumping);
+    let written = kept.iter().filter_map(Cell::fio);
+    let written = written.filter(|one| one.direction == Direction::Write);
+    assert_eq!(written.map(|one| one.bytes.0).sum::<u64>(), 24 * MIB);
+    assert_eq!(ended, after(6, Status::OutOfBytes));
+    plan.budget.written_max = Some(Bytes(1));
+    assert_eq!(
+        run(&plan, Nanos(1), jumping).0,
+        after(1, Status::OutOfBytes)
+    );
 }
 
 #[test]
@@ -159,12 +181,15 @@ fn standings() -> impl Strategy<Value = (Budget, RunState)> {
                     time_ms,
                     limit_ms: time_ms * 2,
                     precision: 0.03,
+                    written_max: None,
                 };
                 let at = RunState {
                     blocks,
                     elapsed: Nanos(elapsed * SECOND),
                     longest: Nanos(longest * SECOND),
                     precise,
+                    written: Bytes(0),
+                    most: Bytes(0),
                 };
                 (budget, at)
             },
