@@ -36,6 +36,7 @@ mod logging;
 mod metrics;
 mod output;
 mod snapshots;
+mod stamp;
 mod volume_moves;
 
 use std::process::ExitCode;

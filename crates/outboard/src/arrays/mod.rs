@@ -92,11 +92,22 @@ impl Arrays {
         self.served().retain(|one| one.export != export);
     }
 
-    /// Marks the arrays of an export clean and removes them, after its disk was flushed. Returns the failures.
-    pub(crate) async fn stop(&self, export: &str) -> Vec<String> {
+    /// Marks the arrays of an export clean and removes them, after its disk was flushed. Returns the failures. Those for which
+    /// there is an `heir`, another export that keeps them open, are that one's from here on.
+    pub(crate) async fn stop(
+        &self,
+        export: &str,
+        heir: impl Fn(&Arc<Array>) -> Option<String>,
+    ) -> Vec<String> {
         let leaving = {
             let mut served = self.served();
-            let (leaving, staying) = served.drain(..).partition(|one| one.export == export);
+            for one in served.iter_mut().filter(|one| one.export == export) {
+                if let Some(heir) = heir(&one.array) {
+                    one.export = heir;
+                }
+            }
+            let heirless = |one: &ExportArray| one.export == export && heir(&one.array).is_none();
+            let (leaving, staying) = served.drain(..).partition(heirless);
             *served = staying;
             leaving
         };

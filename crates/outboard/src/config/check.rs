@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use nbd::server::{Access, Limits, NamedBy, Rules};
-use nbd::tls::{ClientCertificates, Demand, ServerTlsFiles};
+use nbd::tls::{ClientCertificates, Demand, ServerTlsFiles, TlsVersion};
 use toml::Spanned;
 
 use super::error::Slip;
@@ -76,7 +76,7 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
     let description = description.map(|text| string(values, text)).transpose()?;
     let disk = disk(values, &table.disk)?;
     let overlay = overlay(values, table)?;
-    if overlay.is_some() && !disk.disk.can_be_read_only() {
+    if overlay.is_some() && !disk.disk.is_image() {
         let what = "no image to put overlays over: it would be empty at each start";
         return Err(values.slip(&table.disk, what));
     }
@@ -157,6 +157,10 @@ fn tls(tls: &Tls) -> TlsPlan {
             ClientCertificates::Welcome { authority }
         }
         (_, clients) => clients,
+    };
+    files.minimum = match tls.minimum {
+        file::Minimum::Tls12 => TlsVersion::Tls12,
+        file::Minimum::Tls13 => TlsVersion::Tls13,
     };
     let demand = match tls.demand {
         file::Demand::Optional => Demand::Optional,

@@ -44,6 +44,18 @@ pub(super) struct Tls {
     pub(super) demand: Demand,
     #[serde(default)]
     pub(super) clients: Clients,
+    #[serde(default)]
+    pub(super) minimum: Minimum,
+}
+
+/// The oldest version of TLS.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub(super) enum Minimum {
+    #[serde(rename = "1.2")]
+    Tls12,
+    #[default]
+    #[serde(rename = "1.3")]
+    Tls13,
 }
 
 /// Which clients must use TLS.

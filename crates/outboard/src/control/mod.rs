@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::arrays::{ArrayRequest, ArrayStep};
 pub(crate) use self::moves::{MoveChanged, MoveExtents, MoveStep};
-pub(crate) use self::snapshots::{ServedGroup, SnapshotChanged, SnapshotRequest};
+pub(crate) use self::snapshots::{ServedGroup, SnapshotChanged, SnapshotRequest, SnapshotStep};
 use crate::arrays::report::ArrayReport;
 use crate::snapshots::report::SnapshotReport;
 use crate::volume_moves::report::MoveReport;
@@ -213,6 +213,9 @@ pub(crate) struct Reloaded {
     pub(crate) renewed: Vec<String>,
     /// Under other rules.
     pub(crate) updated: Vec<String>,
+    /// The files of TLS have other contents, which new clients meet.
+    #[serde(default)]
+    pub(crate) certificates: bool,
     /// Keys that wait for the next start.
     pub(crate) later: Vec<String>,
     /// What did not go as it should, though the rest was done.

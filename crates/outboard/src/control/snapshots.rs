@@ -73,6 +73,11 @@ pub(crate) enum SnapshotStep {
         /// The snapshot.
         name: String,
     },
+    /// Merge one into its origin.
+    Merge {
+        /// The snapshot.
+        name: String,
+    },
 }
 
 /// What became of a change.
@@ -120,6 +125,7 @@ impl SnapshotRequest {
                 SnapshotChange::Extend { name, extents, on }
             }
             SnapshotStep::Remove { name } => SnapshotChange::Remove { name },
+            SnapshotStep::Merge { name } => SnapshotChange::Merge { name },
         }
     }
 }
@@ -129,7 +135,7 @@ impl SnapshotStep {
     pub(crate) fn grows(&self) -> Option<&str> {
         match self {
             Self::Create { name, .. } | Self::Extend { name, .. } => Some(name),
-            Self::Remove { .. } => None,
+            Self::Remove { .. } | Self::Merge { .. } => None,
         }
     }
 }
@@ -148,6 +154,7 @@ impl From<&SnapshotChange> for SnapshotStep {
             },
             SnapshotChange::Extend { name, extents, on } => Self::Extend { name, extents, on },
             SnapshotChange::Remove { name } => Self::Remove { name },
+            SnapshotChange::Merge { name } => Self::Merge { name },
         }
     }
 }
@@ -160,6 +167,7 @@ impl fmt::Display for SnapshotStep {
                 write!(f, "to extend {name} by {extents} extents")
             }
             Self::Remove { name } => write!(f, "to remove {name}"),
+            Self::Merge { name } => write!(f, "to merge {name}"),
         }
     }
 }

@@ -53,7 +53,7 @@ impl CallKind {
     pub(super) const fn usage(self) -> &'static str {
         match self {
             Self::File => "file(PATH, direct=true, read-only=true)",
-            Self::Memory => "memory(SIZE)",
+            Self::Memory => "memory(SIZE, read-only=true)",
             Self::Null => "null(SIZE)",
             Self::Remote => {
                 "remote(URI, connections=4, timeout=30s, read-ahead=1M, read-only=true)"

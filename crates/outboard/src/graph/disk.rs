@@ -24,8 +24,13 @@ pub(crate) enum Disk {
         /// Where the path stands in the text.
         span: Span,
     },
-    /// RAM, so many bytes.
-    Memory(ByteSize),
+    /// RAM, zeroes at first.
+    Memory {
+        /// Its size.
+        size: ByteSize,
+        /// Never written.
+        read_only: bool,
+    },
     /// Discards writes, reads zeroes; so many bytes. For measuring.
     Null(ByteSize),
     /// The same as the kernel's target of this name; so many bytes.
@@ -205,7 +210,7 @@ impl Disk {
             Self::Volume(volume) => &volume.disks,
             Self::Linear { disks, .. } | Self::Stripe { disks, .. } => disks,
             Self::File { .. }
-            | Self::Memory(_)
+            | Self::Memory { .. }
             | Self::Null(_)
             | Self::Zero(_)
             | Self::Error(_)
@@ -227,7 +232,7 @@ impl Disk {
             Self::Volume(volume) => &mut volume.disks,
             Self::Linear { disks, .. } | Self::Stripe { disks, .. } => disks,
             Self::File { .. }
-            | Self::Memory(_)
+            | Self::Memory { .. }
             | Self::Null(_)
             | Self::Zero(_)
             | Self::Error(_)
@@ -240,6 +245,7 @@ impl Disk {
     pub(crate) fn can_be_read_only(&self) -> bool {
         match self {
             Self::File { .. }
+            | Self::Memory { .. }
             | Self::Remote { .. }
             | Self::Array(_)
             | Self::Volume(_)
@@ -247,6 +253,11 @@ impl Disk {
             | Self::Dm { .. } => true,
             _ => self.children().iter().any(Self::can_be_read_only),
         }
+    }
+
+    /// Whether it may hold something when it is opened, as an image that overlays lie over.
+    pub(crate) fn is_image(&self) -> bool {
+        !matches!(*self.leaves(), [Self::Memory { .. }]) && self.can_be_read_only()
     }
 
     /// The files that it is kept in, or described by.

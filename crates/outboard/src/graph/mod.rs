@@ -37,6 +37,7 @@ mod error;
 mod faults;
 mod parse;
 mod resolve;
+pub(crate) mod segments;
 mod size;
 mod syntax;
 mod time;

@@ -100,7 +100,10 @@ fn call(call: &Call) -> Resolved<Disk> {
 fn made(kind: CallKind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<Disk> {
     let disk = match kind {
         CallKind::File => file(arguments)?,
-        CallKind::Memory => Disk::Memory(arguments.disk_size("SIZE")?),
+        CallKind::Memory => Disk::Memory {
+            size: arguments.disk_size("SIZE")?,
+            read_only: arguments.switch("read-only")?,
+        },
         CallKind::Null => Disk::Null(arguments.disk_size("SIZE")?),
         CallKind::Zero => Disk::Zero(arguments.disk_size("SIZE")?),
         CallKind::Error => Disk::Error(arguments.disk_size("SIZE")?),

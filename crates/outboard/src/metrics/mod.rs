@@ -5,7 +5,8 @@
 //! * It has a thread and a runtime of its own: a scrape never waits for a client's request, nor the
 //!   other way round. What they share is the lock of an export's list of clients, for as long as
 //!   its figures are copied.
-//! * Connections at once are bounded ([`CONNECTIONS_MAX`]), and so is the time of their heads.
+//! * Connections at once are bounded ([`CONNECTIONS_MAX`]), and so is the time of their heads. One more ends the oldest:
+//!   scrapers that send or take nothing keep no other from the figures.
 
 mod arrays;
 mod snapshots;
@@ -14,6 +15,7 @@ mod tests;
 mod text;
 mod volume_moves;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -27,13 +29,14 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nbd::server::Control;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::arrays::Arrays;
 use crate::failure::Failure;
 use crate::snapshots::Snapshots;
 
-/// Connections at once; more must wait.
+/// Connections at once.
 const CONNECTIONS_MAX: usize = 16;
 /// A head must be there within this time.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -108,9 +111,9 @@ impl Drop for Metrics {
 
 async fn serve(listener: TcpListener, control: Control, sources: MetricSources) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    // In the order they came.
+    let mut connections: VecDeque<JoinHandle<()>> = VecDeque::new();
     loop {
-        let place = places.clone().acquire_owned().await;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(e) => {
@@ -119,8 +122,17 @@ async fn serve(listener: TcpListener, control: Control, sources: MetricSources) 
                 continue;
             }
         };
+        connections.retain(|connection| !connection.is_finished());
+        while connections.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = connections.pop_front()
+        {
+            tracing::debug!(
+                "metrics: the oldest of {CONNECTIONS_MAX} connections is ended for another"
+            );
+            oldest.abort();
+        }
         let (control, sources) = (control.clone(), sources.clone());
-        drop(engine::spawn(async move {
+        connections.push_back(engine::spawn(async move {
             let answer =
                 service_fn(|request| std::future::ready(answer(&request, &control, &sources)));
             let mut http = http1::Builder::new();
@@ -131,7 +143,6 @@ async fn serve(listener: TcpListener, control: Control, sources: MetricSources) 
             if let Err(e) = http.serve_connection(TokioIo::new(stream), answer).await {
                 tracing::debug!("metrics: {e}");
             }
-            drop(place);
         }));
     }
 }

@@ -4,17 +4,20 @@
 //! ```text
 //! groups of the exports ─► reports ─┬─► control socket, status, metrics
 //!                                   └─► events: log, the program of `on_event`   (watch)
+//! groups of the exports ─► merges that are to be made, in the background         (merges)
 //! ```
 //!
 //! # Invariants
 //!
-//! * Nothing here reads or writes a disk, or is on the way of a request.
+//! * Nothing here is on the way of a request, and nothing but merges reads or writes a disk.
 
+mod merges;
 pub(crate) mod report;
 #[cfg(test)]
 mod tests;
 mod watch;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodes::volume::open::VolumeSet;
@@ -28,16 +31,20 @@ use crate::graph::builder::OpenGroups;
 pub(crate) struct Snapshots {
     groups: Mutex<Vec<OpenGroups>>,
     hook: Option<Hook>,
+    /// Held while a snapshot is being merged.
+    merging: tokio::sync::Mutex<()>,
+    is_stopping: AtomicBool,
 }
 
 impl Snapshots {
     /// None yet. `hook` gets the events of those that are added.
     pub(crate) fn watched(hook: Option<Hook>) -> Arc<Self> {
         let snapshots = Arc::new(Self {
-            groups: Mutex::default(),
             hook,
+            ..Self::default()
         });
         watch::start(&snapshots);
+        merges::start(&snapshots);
         snapshots
     }
 
@@ -52,6 +59,15 @@ impl Snapshots {
     /// What runs the program of the user's.
     pub(crate) fn hook(&self) -> Option<Hook> {
         self.hook.clone()
+    }
+
+    /// No merge goes on from here.
+    fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
     /// The groups that are open.

@@ -46,6 +46,32 @@ linear              7.00 MiB  1      read
 }
 
 #[test]
+fn a_disk_that_begins_off_a_block_is_said_to_be_slow() {
+    if !requires::all(&[requires::command("sfdisk")]) {
+        return;
+    }
+    let folder = folder();
+    image(folder.path(), "a", MIB);
+    image(folder.path(), "odd", MIB + 512);
+    image(folder.path(), "parted", MIB);
+    write_table(folder.path(), "parted", "label: dos\nstart=63, size=1000\n");
+    let warnings = |disk: &str| {
+        let output = run(folder.path(), &["inspect", disk]);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    let stderr = warnings("linear(a, odd, parted)");
+    let slow =
+        "parted begins at byte 2097664, no multiple of 4 KiB: writes are slow on most drives";
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains(slow), "{stderr}");
+    assert_eq!(warnings("linear(a, odd)"), "");
+    let stderr = warnings("partition(parted, 1)");
+    let slow = "parted: partition 1 begins at byte 32256, no multiple of 4 KiB";
+    assert!(stderr.contains(slow), "{stderr}");
+}
+
+#[test]
 fn a_byte_is_traced_down_to_its_file() {
     let folder = folder();
     image(folder.path(), "a.img", MIB);
@@ -115,6 +141,11 @@ fn what_is_wrong_in_a_table_is_one_line_and_the_place() {
 fn partitioned(folder: &Path, name: &str) {
     image(folder, name, 8 * MIB);
     let script = "label: gpt\nstart=2048, size=2048\nstart=4096, size=2048\n";
+    write_table(folder, name, script);
+}
+
+/// Has sfdisk write a partition table.
+fn write_table(folder: &Path, name: &str, script: &str) {
     let mut command = Command::new("sfdisk");
     command.args(["--quiet", name]).current_dir(folder);
     command.stdin(std::process::Stdio::piped());
@@ -239,13 +270,7 @@ fn every_node_carries_a_filesystem_and_leaves_nothing_behind() {
     .expect("a table");
     let file = fs::File::create(folder.path().join("g")).expect("a new file");
     file.set_len(64 * MIB).expect("a size");
-    let script = "label: gpt\nstart=2048, size=65536\n";
-    fs::write(folder.path().join("script"), script).expect("a script");
-    let made = Command::new("sh")
-        .args(["-c", "sfdisk --quiet g < script"])
-        .current_dir(folder.path())
-        .status();
-    assert!(made.expect("it runs").success());
+    write_table(folder.path(), "g", "label: gpt\nstart=2048, size=65536\n");
     for disk in [
         "linear(a, b)",
         "stripe(c, d, chunk=16K)",

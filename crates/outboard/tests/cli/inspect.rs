@@ -117,6 +117,35 @@ fn an_export_of_nbdkit_is_what_nbdinfo_says_it_is() {
     assert_eq!(told["map"]["totals"]["data"], sum);
 }
 
+/// It was refused: the only handshake of servers from before named exports.
+#[test]
+fn an_oldstyle_server_is_listed_inspected_and_copied() {
+    if !requires::all(&[requires::command("nbdkit"), requires::command("nbdinfo")]) {
+        return;
+    }
+    let folder = folder();
+    image(folder.path());
+    let arguments = ["-f", "-U", "s", "--oldstyle", "--readonly", "file", "a.img"];
+    let _peer = peer(folder.path(), "nbdkit", &arguments);
+    let server = uri(folder.path(), "");
+    let listed = json(&answer(folder.path(), &["ls", &server, "--json"]));
+    assert_eq!(listed[0]["name"], "");
+    assert_eq!(listed[0]["size"], 8 * MIB);
+    assert_eq!(listed[0]["read_only"], true);
+    let printed = json(&answer(folder.path(), &["inspect", &server, "--json"]));
+    assert_eq!(printed["size"], 8 * MIB);
+    assert_eq!(printed["export"]["protocol"], "oldstyle");
+    assert_eq!(nbdinfo(&["--json", &server])["protocol"], "oldstyle");
+    answer(folder.path(), &["copy", &server, "copy.img"]);
+    let read = |name: &str| fs::read(folder.path().join(name)).expect("a file");
+    assert!(read("copy.img") == read("a.img"));
+    let (_, printed) = failure(folder.path(), &["inspect", &uri(folder.path(), "media")]);
+    assert!(
+        printed.contains("has one export without a name"),
+        "{printed}"
+    );
+}
+
 #[test]
 fn the_map_of_a_qcow2_is_the_one_that_nbdinfo_draws() {
     let needs = [

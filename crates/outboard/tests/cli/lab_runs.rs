@@ -98,6 +98,34 @@ fn a_plan_with_targets_says_what_it_would_do_in_the_directory_given_and_what_it_
 }
 
 #[test]
+fn what_a_disk_on_the_command_line_is_composed_of_is_known_to_the_checks() {
+    let needs = ["fio", "mkfs.ext4"].map(requires::command);
+    let machine = [requires::root(), requires::fuse(), requires::loop_device()];
+    if !requires::all(&[&needs[..], &machine[..]].concat()) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, size) in [("a", (32 << 20) + 512), ("b", (32 << 20) - 512)] {
+        let file = fs::File::create(folder.path().join(name)).expect("a new file");
+        file.set_len(size).expect("a size");
+    }
+    fs::write(folder.path().join("p.toml"), plan()).expect("a plan");
+    let disk = "throttle(linear(a, b), bytes=500M/s)";
+    let words = ["lab", "run", "p.toml", disk, "--small", "--mkfs", "ext4"];
+    answer(folder.path(), &words);
+    let run = json(folder.path(), &["lab", "export"]);
+    let findings = run["run"]["findings"].as_array().expect("findings");
+    let mut texts = findings.iter().filter_map(|one| one["text"].as_str());
+    let off = texts.any(|text| text.contains("the segment on b (32.0 MiB from sector 65,537 on)"));
+    assert!(off, "{findings:?}");
+    let ceilings = &run["run"]["manifest"]["targets"][0]["ceilings"];
+    let ceilings = ceilings.as_array().expect("ceilings");
+    let throttle = |one: &serde_json::Value| one["source"]["kind"] == "throttle";
+    let throttle = ceilings.iter().find(|one| throttle(one));
+    assert_eq!(throttle.expect("a throttle")["rate"], f64::from(500 << 20));
+}
+
+#[test]
 fn two_runs_are_compared_where_they_can_be_and_refused_with_the_reason_where_not() {
     let folder = imported();
     let told = answer(folder.path(), &["lab", "compare", "2", "1"]);

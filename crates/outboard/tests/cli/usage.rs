@@ -57,8 +57,8 @@ const REFUSED: &[(&[&str], &str)] = &[
         "`m=` names an export, and nothing is served here; give the disk alone",
     ),
     (
-        &["attach", "memory(1M)", "--read-only"],
-        "the disk `memory(1M)` cannot be read-only",
+        &["attach", "null(1M)", "--read-only"],
+        "the disk `null(1M)` cannot be read-only",
     ),
     (
         &["attach", "nbd://h/x", "--connections", "17"],
@@ -79,8 +79,8 @@ const REFUSED: &[(&[&str], &str)] = &[
         "there is no plan named \"slow\"; the plans are: quick",
     ),
     (
-        &["serve", "memory(1M)", "--read-only"],
-        "the disk `memory(1M)` cannot be read-only",
+        &["serve", "null(1M)", "--read-only"],
+        "the disk `null(1M)` cannot be read-only",
     ),
     (&["disk", "create", "a", "20Q"], "`Q` is not a unit"),
     (&["disk", "create", "a", "1000"], "1024 would be one"),

@@ -4,7 +4,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use crate::commands::inspect::unnamed;
 use crate::failure::Failure;
-use crate::graph::{Disk, NamedDisk, SECTOR};
+use crate::graph::{Disk, NamedDisk};
 
 /// Both ends of a copy.
 #[derive(Debug)]
@@ -33,28 +33,7 @@ impl Ends {
             let what = format!("{source} and {target} {both}");
             return Err(Failure::new(what).next("name another target"));
         }
-        ends.refuse_odd_size()?;
         Ok(ends)
-    }
-
-    /// A disk has whole sectors; what a file has beyond them would be lost without a word.
-    fn refuse_odd_size(&self) -> Result<(), Failure> {
-        let leaves = self.source.disk.leaves();
-        let [Disk::File { path, .. }] = leaves.as_slice() else {
-            return Ok(());
-        };
-        let found = std::fs::metadata(path).ok();
-        let Some(odd) = found.filter(|m| m.is_file() && !m.len().is_multiple_of(SECTOR)) else {
-            return Ok(());
-        };
-        let path = path.display();
-        let what = format!(
-            "{path} is no disk: its {} bytes are no multiple of {SECTOR}",
-            odd.len()
-        );
-        Err(Failure::new(what).next(format!(
-            "fill its last sector up with `truncate -s %{SECTOR} {path}`, or copy it with cp"
-        )))
     }
 }
 

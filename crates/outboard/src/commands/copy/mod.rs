@@ -3,12 +3,15 @@
 //! # Invariants
 //!
 //! * What can be refused is refused before anything is written: the same disk twice, a target that
-//!   is too small, a file that would be overwritten without `--force`.
+//!   is too small, a file that would be overwritten without `--force`; with `--bitmap`, a bitmap that the source does not
+//!   have, and a target that is missing or of another size.
+//! * With `--bitmap`, only ranges that are dirty in it are read and written. The target is neither made nor emptied.
 //! * Success is reported after the target was flushed (and compared, with `--verify`).
 //! * An array that is the target, or part of it, is marked clean behind the copy, however the copy ends.
 //! * A file that this command made is removed unless it is whole; every other target that was left
 //!   half written is named as such.
 
+mod bitmap;
 mod ends;
 mod progress;
 mod target;
@@ -29,6 +32,7 @@ use crate::failure::Failure;
 use crate::graph::builder::Builder;
 use crate::interrupt::Interrupt;
 use crate::output::Format;
+use bitmap::DirtyBitmap;
 use ends::Ends;
 use progress::Watch;
 use target::{CopyTarget, Prepared};
@@ -45,6 +49,11 @@ pub(crate) struct Args {
     /// Write over a file that holds something
     #[arg(long)]
     force: bool,
+
+    /// Incremental: copy only what is dirty in this bitmap of the source (qemu-nbd --bitmap NAME), to a target that has
+    /// the rest
+    #[arg(long, value_name = "NAME", conflicts_with = "force")]
+    bitmap: Option<String>,
 
     /// Read both back afterwards and compare them
     #[arg(long)]
@@ -99,6 +108,12 @@ struct Done<'a> {
     source: &'a str,
     target: &'a str,
     size: u64,
+    /// The metadata context of the bitmap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bitmap: Option<&'a str>,
+    /// Dirty in the bitmap.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dirty: Option<u64>,
     /// Read from the source.
     read: u64,
     /// Written to the target.
@@ -114,7 +129,10 @@ struct Done<'a> {
 /// Copies.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let ends = Ends::find(&args.source, &args.target)?;
-    let target = CopyTarget::find(&ends.target, args.force)?;
+    let target = match &args.bitmap {
+        Some(_) => CopyTarget::find_existing(&ends.target, &ends.source)?,
+        None => CopyTarget::find(&ends.target, args.force)?,
+    };
     let interrupt = Interrupt::watch()?;
     let config = engine::Config {
         backend: engine::BackendChoice::Auto,
@@ -126,6 +144,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
             ends,
             interrupt,
             cores,
+            bitmap: None,
         };
         Box::pin(copying.run(target, format)).await
     };
@@ -138,31 +157,46 @@ struct Copying<'a> {
     ends: Ends,
     interrupt: Interrupt,
     cores: engine::Handle,
+    /// What is dirty, for an incremental copy.
+    bitmap: Option<DirtyBitmap>,
 }
 
 /// What came of the work on two disks.
 enum Outcome {
     Finished,
     Failed(CopyError),
+    /// Nothing was written.
+    Refused(Failure),
     Interrupted,
 }
 
 impl Copying<'_> {
-    async fn run(self, target: CopyTarget, format: Format) -> Result<(), Failure> {
+    async fn run(mut self, target: CopyTarget, format: Format) -> Result<(), Failure> {
         let connections = self.args.connections;
         let start = clock::now();
-        let mut sources = Builder::new(true).with_connections(connections);
+        if let Some(name) = &self.args.bitmap {
+            let read = DirtyBitmap::read(&self.ends.source, name);
+            self.bitmap = Some(self.unless_interrupted(read).await??);
+        }
+        let mut sources = Builder::new(true)
+            .with_every_byte()
+            .with_connections(connections);
         let source = self
             .unless_interrupted(sources.build(&self.ends.source))
             .await??;
         let size = source.geometry().size;
         let mut prepared = target.prepare(size).await?;
-        let mut targets = Builder::new(false).with_connections(connections);
+        let mut targets = Builder::new(false)
+            .with_every_byte()
+            .with_connections(connections);
         let target = self
             .unless_interrupted(targets.build(&self.ends.target))
             .await??;
         let progress = CopyProgress::default();
-        let outcome = self.apply(&source, &target, &prepared, &progress).await;
+        let outcome = match self.refuse_size(&source, &target) {
+            Ok(()) => self.apply(&source, &target, &prepared, &progress).await,
+            Err(failure) => Outcome::Refused(failure),
+        };
         let counts = progress.counts();
         if matches!(outcome, Outcome::Interrupted) {
             // What is on its way may not land on what is left behind.
@@ -171,6 +205,7 @@ impl Copying<'_> {
         drop(target);
         let copied = match outcome {
             Outcome::Finished => prepared.finish(size),
+            Outcome::Refused(failure) => Err(failure),
             Outcome::Failed(error) => Err(self.failed(error, prepared, size, &counts)),
             Outcome::Interrupted => {
                 let state = self.state(prepared, size, &counts);
@@ -196,6 +231,39 @@ impl Copying<'_> {
         }
     }
 
+    /// An incremental copy needs the size that the bitmap has, at both ends.
+    fn refuse_size(&self, source: &Node, target: &Node) -> Result<(), Failure> {
+        let Args {
+            source: from,
+            target: to,
+            ..
+        } = self.args;
+        let Some(bitmap) = &self.bitmap else {
+            return Ok(());
+        };
+        let (source, target) = (source.geometry().size, target.geometry().size);
+        if source != bitmap.size() {
+            let what = format!(
+                "{from} has changed its size from {} bytes to {source}",
+                bitmap.size()
+            );
+            return Err(Failure::new(what).next("nothing was written"));
+        }
+        if source != target {
+            let what = format!(
+                "{to} is no earlier copy of {from}: it has {target} bytes, {from} has {source}"
+            );
+            return Err(Failure::new(what)
+                .next("nothing was written; make a full copy first, without --bitmap"));
+        }
+        Ok(())
+    }
+
+    /// Bytes to copy of a source of `size` bytes.
+    fn total(&self, size: u64) -> u64 {
+        self.bitmap.as_ref().map_or(size, DirtyBitmap::dirty)
+    }
+
     async fn apply(
         &self,
         source: &Node,
@@ -206,6 +274,7 @@ impl Copying<'_> {
         let options = CopyOptions {
             target_is_zero: prepared.is_zero(),
             detect_zeroes: self.args.detect_zeroes.applies_to(target),
+            ranges: self.bitmap.as_ref().map(|bitmap| bitmap.ranges().to_vec()),
             in_flight: self.args.requests,
             target_file: prepared.file(),
             cores: Some(self.cores.clone()),
@@ -217,7 +286,11 @@ impl Copying<'_> {
             }
             Ok(())
         };
-        let watch = Watch::new(source.geometry().size, progress, &self.interrupt);
+        let watch = Watch::new(
+            self.total(source.geometry().size),
+            progress,
+            &self.interrupt,
+        );
         match watch.until(work).await {
             Some(Ok(())) => Outcome::Finished,
             Some(Err(error)) => Outcome::Failed(error),
@@ -269,7 +342,7 @@ impl Copying<'_> {
         if prepared.remove() {
             return format!("{target} was removed again");
         }
-        let (done, size) = (HumanBytes(counts.done()), HumanBytes(size));
+        let (done, size) = (HumanBytes(counts.done()), HumanBytes(self.total(size)));
         format!(
             "{target} is incomplete: {done} of {size} were copied, and it is of no use until a copy comes to its end"
         )
@@ -294,6 +367,8 @@ impl Copying<'_> {
             source,
             target,
             size,
+            bitmap: self.bitmap.as_ref().map(DirtyBitmap::context),
+            dirty: self.bitmap.as_ref().map(DirtyBitmap::dirty),
             read,
             written,
             zeroed,
@@ -308,8 +383,11 @@ impl Copying<'_> {
             } else {
                 ""
             };
+            let dirty = self.bitmap.as_ref().map_or_else(String::new, |bitmap| {
+                format!("{} dirty of ", HumanBytes(bitmap.dirty()))
+            });
             format!(
-                "{target}: {} in {seconds:.1} s: {} of data, {zeroes} of zeroes{verified}",
+                "{target}: {dirty}{} in {seconds:.1} s: {} of data, {zeroes} of zeroes{verified}",
                 HumanBytes(size),
                 HumanBytes(written)
             )

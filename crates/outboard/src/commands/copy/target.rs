@@ -8,6 +8,8 @@
 //!                                    then emptied, as above
 //! anything else                      left as it is                   left, and named as incomplete
 //! ```
+//!
+//! A target that is updated (`--bitmap`) of any kind is left as it is; where nothing is, the copy is refused.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -79,6 +81,25 @@ impl CopyTarget {
         } else {
             Self::Disk
         })
+    }
+
+    /// Looks at a target that is updated from `source`: all its files must be there.
+    pub(super) fn find_existing(named: &NamedDisk, source: &NamedDisk) -> Result<Self, Failure> {
+        let missing = |path: &&Path| {
+            let found = std::fs::metadata(path);
+            found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let Some(path) = named.disk.files().into_iter().find(missing) else {
+            return Ok(Self::Disk);
+        };
+        let what = format!(
+            "{} does not exist, and a bitmap has only what was changed",
+            path.display()
+        );
+        let (source, target) = (&source.text, &named.text);
+        Err(Failure::new(what).next(format!(
+            "make a full copy first: outboard copy {source} {target}"
+        )))
     }
 
     /// A disk that is made of several, or of what a table names.

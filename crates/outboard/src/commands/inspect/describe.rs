@@ -7,6 +7,7 @@ use block::Node;
 use nbd::client::{ClientConfig, ClientError, Target, describe};
 use nodes::File;
 
+use super::qemu_contexts::QemuContexts;
 use super::report::{BlockSizes, DiskKind, Export, Replies, Report};
 use crate::failure::Failure;
 use crate::graph::builder::Builder;
@@ -28,7 +29,7 @@ async fn open(named: &NamedDisk) -> Result<InspectedDisk, Failure> {
         ..
     } = &named.disk
     else {
-        let disk = Builder::new(true).build(named).await?;
+        let disk = Builder::new(true).with_every_byte().build(named).await?;
         return Ok(InspectedDisk { disk, remark: None });
     };
     let (disk, holder) = File::look_at(path)
@@ -40,11 +41,23 @@ async fn open(named: &NamedDisk) -> Result<InspectedDisk, Failure> {
     })
 }
 
+/// What is read of an export before it is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExportDetail {
+    /// Its properties.
+    Properties,
+    /// Its properties, and what is in the metadata contexts of QEMU's server.
+    QemuContexts,
+}
+
 /// Describes a disk and opens it.
-pub(super) async fn seen(named: &NamedDisk) -> Result<(Report, InspectedDisk), Failure> {
-    // The properties of a server are reported without opening its export.
+pub(super) async fn seen(
+    named: &NamedDisk,
+    detail: ExportDetail,
+) -> Result<(Report, InspectedDisk), Failure> {
+    // The properties of a server are reported without opening its export, as some servers take one client at a time.
     let told = match &named.disk {
-        Disk::Remote { target, .. } => Some(of_export(target).await?),
+        Disk::Remote { target, .. } => Some(of_export(target, detail).await?),
         _ => None,
     };
     let seen = open(named).await?;
@@ -52,7 +65,7 @@ pub(super) async fn seen(named: &NamedDisk) -> Result<(Report, InspectedDisk), F
     Ok((report, seen))
 }
 
-async fn of_export(target: &Target) -> Result<Report, Failure> {
+async fn of_export(target: &Target, detail: ExportDetail) -> Result<Report, Failure> {
     let timeout = ClientConfig::default().request_timeout;
     let described = Box::pin(describe(target, timeout)).await;
     let told = described.map_err(|error| {
@@ -66,6 +79,10 @@ async fn of_export(target: &Target) -> Result<Report, Failure> {
         };
         failure.next(format!("outboard ls {server} lists what the server has"))
     })?;
+    let qemu = match detail {
+        ExportDetail::Properties => QemuContexts::default(),
+        ExportDetail::QemuContexts => QemuContexts::read(target, &told.contexts).await,
+    };
     let flags: Vec<&'static str> = told
         .export
         .flags
@@ -88,7 +105,7 @@ async fn of_export(target: &Target) -> Result<Report, Failure> {
             read_only: has("READ_ONLY"),
             name: told.export.name.clone(),
             description: told.export.description.clone(),
-            protocol: "newstyle-fixed",
+            protocol: told.style.name(),
             tls: told.tls,
             replies: match (told.extended, told.structured) {
                 (true, _) => Replies::Extended,
@@ -96,6 +113,7 @@ async fn of_export(target: &Target) -> Result<Report, Failure> {
                 (false, false) => Replies::Simple,
             },
             contexts: told.contexts,
+            qemu,
             flags,
         }),
         map: None,
@@ -106,7 +124,7 @@ async fn of_export(target: &Target) -> Result<Report, Failure> {
 fn of_disk(named: &NamedDisk, disk: &Node) -> Report {
     let (kind, allocated) = match &named.disk {
         Disk::File { path, .. } => of_path(path),
-        Disk::Memory(_) => (DiskKind::Memory, None),
+        Disk::Memory { .. } => (DiskKind::Memory, None),
         Disk::Null(_) => (DiskKind::Null, None),
         Disk::Remote { .. } => (DiskKind::Export, None),
         _ => (DiskKind::Composed, None),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::visible;
 use crate::failure::Failure;
-use crate::graph::builder::{Builder, BuiltDisk};
+use crate::graph::builder::{Builder, BuiltDisk, label};
 use crate::graph::{ByteSize, NamedDisk, SECTOR};
 use crate::output::{Format, columns};
 
@@ -72,7 +72,7 @@ pub(super) async fn print(
     offset: Option<Offset>,
     format: Format,
 ) -> Result<(), Failure> {
-    let built = Builder::new(true).tree(named).await?;
+    let built = Builder::new(true).with_every_byte().tree(named).await?;
     let graph = Tree::of(&built);
     let size = graph.size.unwrap_or(0);
     if let Some(Offset(offset)) = offset.filter(|offset| offset.0 >= size) {
@@ -161,9 +161,4 @@ impl ByteLocation {
         let label = label(self.node, &self.about);
         [label, self.offset.to_string(), sector]
     }
-}
-
-fn label(node: &str, about: &str) -> String {
-    let space = if about.is_empty() { "" } else { " " };
-    format!("{node}{space}{about}")
 }

@@ -9,6 +9,7 @@ mod content;
 mod describe;
 mod graph;
 mod map;
+mod qemu_contexts;
 mod report;
 mod signature;
 mod tree;
@@ -25,6 +26,7 @@ pub(crate) use self::content::array_uuid;
 pub(super) use self::content::groups::Volume;
 use self::content::scan::ContentScanner;
 pub(super) use self::content::scan::{ContentSource, SourceBase};
+use self::describe::ExportDetail;
 use self::report::Report;
 pub(crate) use self::signature::Probe;
 use crate::failure::Failure;
@@ -171,11 +173,28 @@ pub(super) async fn contents(
     let mut looker = ContentScanner::new(Probe::find().await);
     let mut contents = Vec::with_capacity(named.len());
     for named in named {
-        let (_, seen) = describe::seen(named).await?;
+        let (_, seen) = describe::seen(named, ExportDetail::Properties).await?;
         contents.push(looker.look(&named.text, &seen.disk).await);
     }
     let (arrays, groups) = Box::pin(looker.together()).await;
     Ok((contents, arrays, groups))
+}
+
+/// The signature that blkid finds on the export `uri`, in the words of the lab's rules for raw writes.
+///
+/// # Errors
+/// Why it could not be found out: then nothing may be assumed.
+pub(super) fn signature_of(uri: &str) -> Result<Option<String>, String> {
+    let found = on_the_engine(async || {
+        let probe = Probe::find().await;
+        probe.program().map_err(Failure::new)?;
+        let (_, seen) = Box::pin(describe::seen(&unnamed(uri)?, ExportDetail::Properties)).await?;
+        let signature = probe.signature(&seen.disk).await;
+        signature.map_err(|error| Failure::from_error(&error))
+    });
+    let found = found.map_err(|failure| failure.line());
+    let found = found.map_err(|failure| format!("what is on it cannot be found out: {failure}"))?;
+    Ok(found.map(|signature| signature.content()))
 }
 
 /// Describes one disk and looks into it.
@@ -184,7 +203,7 @@ async fn one(
     with_map: bool,
     looker: &mut ContentScanner,
 ) -> Result<Report, Failure> {
-    let (mut report, seen) = describe::seen(named).await?;
+    let (mut report, seen) = describe::seen(named, ExportDetail::QemuContexts).await?;
     // It may have grown since it was described.
     report.size = seen.disk.geometry().size;
     if with_map {

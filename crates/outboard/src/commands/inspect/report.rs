@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::content::DiskContent;
 use super::map::Map;
+use super::qemu_contexts::QemuContexts;
 use super::visible;
 
 /// What kind of disk it is.
@@ -57,6 +58,9 @@ pub(super) struct Export {
     pub(super) read_only: bool,
     pub(super) flags: Vec<&'static str>,
     pub(super) contexts: Vec<String>,
+    /// What is in those of QEMU's server.
+    #[serde(flatten)]
+    pub(super) qemu: QemuContexts,
 }
 
 /// Everything.
@@ -79,6 +83,8 @@ pub(super) struct Report {
     pub(super) content: Option<DiskContent>,
 }
 
+/// Most names of metadata contexts in a line.
+const CONTEXTS_SHOWN_MAX: usize = 32;
 /// The metadata context of allocation.
 const BASE_ALLOCATION: &str = "base:allocation";
 
@@ -151,7 +157,12 @@ impl Export {
                 visible(&items.join(" "))
             }
         };
-        let contexts: Vec<&str> = self.contexts.iter().map(String::as_str).collect();
+        let contexts = self.contexts.iter().map(String::as_str);
+        let contexts: Vec<&str> = contexts.take(CONTEXTS_SHOWN_MAX).collect();
+        let more = match self.contexts.len().saturating_sub(CONTEXTS_SHOWN_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         let tls = if self.tls { "TLS" } else { "no TLS" };
         let replies = match self.replies {
             Replies::Simple => "simple replies",
@@ -166,8 +177,9 @@ impl Export {
             ("read-only", yes_or_no(self.read_only).to_owned()),
             ("protocol", format!("{}, {replies}, {tls}", self.protocol)),
             ("flags", list(&self.flags)),
-            ("contexts", list(&contexts)),
+            ("contexts", list(&contexts) + &more),
         ]);
+        lines.extend(self.qemu.lines());
         lines
     }
 }

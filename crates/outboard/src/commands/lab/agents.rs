@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lab::agent::AgentAddress;
 use lab::runner::AgentSpec;
 use lab_drivers::agent::{AgentDialer, AgentHost, read};
-use nbd::tls::{ClientTls, VerifyPeer};
+use nbd::tls::{ClientTls, TlsVersion, VerifyPeer};
 
 use crate::failure::Failure;
 
@@ -74,7 +74,14 @@ impl AgentArgs {
     fn dialler(&self, place: &AgentHost) -> Result<AgentDialer, Failure> {
         let tls = self.agent_tls.as_deref();
         let tls = tls
-            .map(|folder| ClientTls::load(&place.host, Some(folder), VerifyPeer::Yes))
+            .map(|folder| {
+                ClientTls::load(
+                    &place.host,
+                    Some(folder),
+                    VerifyPeer::Yes,
+                    TlsVersion::default(),
+                )
+            })
             .transpose()
             .map_err(|error| Failure::from_error(&error))?;
         Ok(AgentDialer {

@@ -1,12 +1,17 @@
 //! [`OwnDisks`]: what the lab's drivers have this program do with disk expressions.
 
 use attach::{AttachError, AttachRequest, Attachment};
+use lab::checks::alignment::DiskSegment;
+use lab::host::safety::ExportContent;
 use lab::plan::Target;
-use lab::runner::BuildContext;
+use lab::runner::{BuildContext, DiskFacts};
+use lab::units::{Bytes, Rate};
 use lab_drivers::build::{DiskAccess, WriteRules};
 
 use super::write_rules::OwnWriteRules;
-use crate::commands::attach as attachments;
+use crate::commands::{attach as attachments, inspect};
+use crate::graph::resolve;
+use crate::graph::segments::{BLOCK, bytes_per_second, segments};
 
 /// The disks of this program.
 #[derive(Debug)]
@@ -27,5 +32,27 @@ impl DiskAccess for OwnDisks {
 
     fn attach(&self, request: &AttachRequest) -> Result<Attachment, AttachError> {
         attachments::attach(request, 0)
+    }
+
+    fn facts(&self, disk: &str) -> DiskFacts {
+        let Ok(named) = resolve(disk) else {
+            return DiskFacts::default();
+        };
+        let segments = segments(&named.disk).into_iter();
+        let segments = segments.map(|segment| DiskSegment {
+            name: format!("the segment on {}", segment.path.display()),
+            start: Bytes(segment.start),
+            len: Bytes(segment.len),
+            on_lower: Bytes(0),
+            physical: Bytes(BLOCK),
+        });
+        DiskFacts {
+            segments: segments.collect(),
+            throttle: bytes_per_second(&named.disk).map(|rate| Rate(rate as f64)),
+        }
+    }
+
+    fn export_content(&self, uri: &str) -> ExportContent {
+        inspect::signature_of(uri)
     }
 }

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 
 use attach::{DetachOptions, DetachTarget};
 use lab::TargetSpec;
+use lab_drivers::build::DiskAccess as _;
 
+use super::disk_access::OwnDisks;
 use crate::commands::attach as attachments;
 use crate::failure::Failure;
 use crate::graph::{Disk, resolve};
@@ -93,7 +95,11 @@ impl RunTarget {
     pub(super) fn spec(&self) -> TargetSpec {
         match self {
             Self::Directory(path) => TargetSpec::new(path),
-            Self::Disk(mounted) => TargetSpec::new(&mounted.directory).called(&mounted.disk),
+            Self::Disk(mounted) => {
+                let mut spec = TargetSpec::new(&mounted.directory).called(&mounted.disk);
+                spec.disk = OwnDisks.facts(&mounted.disk);
+                spec
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lab::host::{Role, TargetPlace};
 use lab::plan::{self, Plan};
+use lab::units::Bytes;
 use lab::{Cancel, RunId, RunRequest, Store, TargetSpec, report};
 use lab_drivers::agent::AgentHost;
 use lab_drivers::attachment;
@@ -17,6 +18,7 @@ use super::progress::Bar;
 use super::{StoreArgs, chosen};
 use crate::completion;
 use crate::failure::Failure;
+use crate::graph::ByteSize;
 use crate::interrupt::Interrupt;
 use crate::output::{self, Format};
 
@@ -67,6 +69,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SERIAL")]
     write_serial: Vec<String>,
 
+    /// The most that fio may write to all targets together, test files included [default: what the plan
+    /// says, 1G for `quick`]
+    #[arg(long, value_name = "SIZE", conflicts_with = "resume")]
+    written_max: Option<ByteSize>,
+
     /// Orders the blocks and the random requests [default: drawn]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
@@ -103,6 +110,9 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
     };
     if args.small {
         plan = plan.small();
+    }
+    if let Some(most) = args.written_max {
+        plan.budget.written_max = Some(Bytes(most.0));
     }
     check(&args, &plan)?;
     if !args.dry_run {

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use lab::host::safety::ExportContent;
 use lab::host::{TargetPlace, safety};
 use lab::plan::Target;
 use lab::runner::BuildContext;
@@ -10,7 +11,7 @@ use lab_drivers::build::WriteRules;
 use nbd::client::Target as Export;
 
 use crate::cli;
-use crate::commands::array;
+use crate::commands::{array, inspect};
 use crate::graph;
 use crate::graph::builder::{WriteTarget, write_targets};
 
@@ -21,6 +22,8 @@ pub(super) struct OwnWriteRules<'a> {
     /// What servers of ours export.
     exports: Vec<Export>,
     serials: &'a [String],
+    /// Reads what is on an export.
+    content: fn(&str) -> ExportContent,
 }
 
 impl<'a> OwnWriteRules<'a> {
@@ -47,16 +50,20 @@ impl<'a> OwnWriteRules<'a> {
             ours,
             exports,
             serials: context.write_serials,
+            content: inspect::signature_of,
         }
     }
 
     fn check_export(&self, export: &Export) -> Result<(), String> {
-        // The same export can be written in several ways.
-        let is_it = |text: &String| text.parse::<Export>().is_ok_and(|typed| typed == *export);
-        if self.exports.contains(export) || self.serials.iter().any(is_it) {
+        if self.exports.contains(export) {
             return Ok(());
         }
-        safety::allow_export(&export.to_string(), self.serials)
+        // The same export can be written in several ways.
+        let exports = self.serials.iter().flat_map(|text| text.parse::<Export>());
+        let typed: Vec<String> = exports.map(|typed| typed.to_string()).collect();
+        let uri = export.to_string();
+        safety::allow_export(&uri, (self.content)(&uri), &typed)
+            .map_err(|refused| refused.to_string())
     }
 }
 

@@ -9,7 +9,7 @@
 use nbd::server::ChangeError;
 use nodes::array::Candidate;
 
-use super::live::{ActiveConfig, Live};
+use super::live::{ActiveConfig, Live, forget};
 use super::open_export::{OpenExport, Opening};
 use crate::arrays::change::{self, Opener};
 use crate::arrays::report::ArrayReport;
@@ -64,8 +64,8 @@ impl Live {
         if let Err(error @ ChangeError::Busy { .. }) = &ended {
             return Err(error.to_string());
         }
-        let problems = self.arrays.stop(export).await;
-        running.open.retain(|open| open.name != export);
+        let problems = self.stop_arrays(export, &running.open).await;
+        forget(&mut running.open, &[export.to_owned()]);
         // The next reload serves it again.
         running.plan.exports.retain(|plan| plan.name != export);
         ended.map_err(|error| error.to_string())?;

@@ -58,7 +58,7 @@ pub(super) fn with_overlays(
     plan: Option<&OverlayPlan>,
 ) -> Result<ExportPlan, Failure> {
     let overlay = plan.cloned();
-    if overlay.is_some() && !export.disk.disk.can_be_read_only() {
+    if overlay.is_some() && !export.disk.disk.is_image() {
         let what = format!("`{}` is no image to put overlays over", export.disk.text);
         return Err(Failure::usage(what).next("it would be empty at each start"));
     }

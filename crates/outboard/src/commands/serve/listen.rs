@@ -9,6 +9,9 @@ use nbd::{ANY_CID, VsockAddress};
 
 use crate::failure::Failure;
 
+/// Permissions of owner, group and others.
+const MODE_MAX: u32 = 0o777;
+
 /// The port that IANA gave to NBD.
 pub(crate) const PORT: u16 = 10809;
 
@@ -22,15 +25,22 @@ pub(crate) enum ListenPlace {
         /// The port; 0 for any free one.
         port: u16,
     },
-    /// `unix:PATH`
-    Unix(PathBuf),
+    /// `unix:PATH[,mode=OCTAL]`
+    Unix {
+        /// The socket's file.
+        path: PathBuf,
+        /// Its permissions, if not those of the umask.
+        mode: Option<u32>,
+    },
     /// `vsock:[CID:]PORT`
     Vsock(VsockAddress),
 }
 
 /// Why a text is no place to listen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: write ADDRESS, ADDRESS:PORT, [IPV6]:PORT, unix:PATH or vsock:PORT")]
+#[error(
+    "{0}: write ADDRESS, ADDRESS:PORT, [IPV6]:PORT, unix:PATH, unix:PATH,mode=660 or vsock:PORT"
+)]
 pub(crate) struct PlaceError(&'static str);
 
 impl ListenPlace {
@@ -48,7 +58,7 @@ impl ListenPlace {
             (Self::Tcp { host, port }, ListenAddress::Tcp(address)) => {
                 Self::address(host, *port).is_ok_and(|own| own == *address)
             }
-            (Self::Unix(own), ListenAddress::Unix(Some(path))) => own == path,
+            (Self::Unix { path: own, .. }, ListenAddress::Unix(Some(path))) => own == path,
             (Self::Vsock(own), ListenAddress::Vsock(address)) => own == address,
             _ => false,
         }
@@ -68,15 +78,32 @@ impl ListenPlace {
     }
 }
 
+/// `PATH[,mode=OCTAL]`
+fn unix(text: &str) -> Result<ListenPlace, PlaceError> {
+    let (path, mode) = match text.rsplit_once(",mode=") {
+        None => (text, None),
+        Some((path, octal)) => {
+            let mode = u32::from_str_radix(octal, 8).ok();
+            let mode = mode.filter(|mode| *mode <= MODE_MAX);
+            let wrong = PlaceError("`mode` has three octal digits such as 660");
+            (path, Some(mode.ok_or(wrong)?))
+        }
+    };
+    if path.is_empty() {
+        return Err(PlaceError("no path behind `unix:`"));
+    }
+    Ok(ListenPlace::Unix {
+        path: PathBuf::from(path),
+        mode,
+    })
+}
+
 impl FromStr for ListenPlace {
     type Err = PlaceError;
 
     fn from_str(text: &str) -> Result<Self, PlaceError> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            if path.is_empty() {
-                return Err(PlaceError("no path behind `unix:`"));
-            }
-            return Ok(Self::Unix(PathBuf::from(path)));
+        if let Some(rest) = text.strip_prefix("unix:") {
+            return unix(rest);
         }
         if let Some(rest) = text.strip_prefix("vsock:") {
             return vsock(rest).map(Self::Vsock);

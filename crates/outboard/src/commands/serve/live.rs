@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nbd::server::{ChangeError, Control, Export, ExportDisk};
+use nodes::array::Array;
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::notify;
@@ -124,13 +125,16 @@ impl Live {
                 }
             }
         }
-        if let Some(tls) = &self.tls {
+        let certificates = match &self.tls {
             // Certificates are renewed far more often than anything else here changes.
-            tls.reload()
-                .map_err(|e| format!("nothing was changed: {e}"))?;
-        }
+            Some(tls) => tls
+                .reload()
+                .map_err(|e| format!("nothing was changed: {e}"))?,
+            None => false,
+        };
         let mut done = self.apply(running, new, changes, opening, late).await;
         done.warnings.extend(warnings);
+        done.certificates = certificates;
         Ok(done)
     }
 
@@ -147,7 +151,7 @@ impl Live {
         let mut opened = opening.done();
         for name in &changes.remove {
             let ended = self.control.remove(name).await;
-            self.end_arrays(name, ended, &mut done).await;
+            self.end_arrays(name, &running.open, ended, &mut done).await;
             done.removed.push(name.clone());
         }
         for export in &changes.replace {
@@ -159,13 +163,15 @@ impl Live {
                 }
                 None => self.control.remove(&export.name).await,
             };
-            self.end_arrays(&export.name, result, &mut done).await;
+            let name = &export.name;
+            self.end_arrays(name, &running.open, result, &mut done)
+                .await;
             done.replaced.push(export.name.clone());
         }
         self.renew(&changes.renew, &mut opened, &mut done);
         let mut gone = leaving(&changes);
         gone.extend(done.renewed.iter().cloned());
-        running.open.retain(|open| !gone.contains(&open.name));
+        forget(&mut running.open, &gone);
         self.watch(&mut opened);
         running.open.append(&mut opened);
         for export in &changes.add {
@@ -256,16 +262,35 @@ impl Live {
         }
     }
 
-    /// Stops the arrays of an export that has ended.
-    async fn end_arrays(&self, export: &str, ended: Result<(), ChangeError>, done: &mut Reloaded) {
+    async fn end_arrays(
+        &self,
+        export: &str,
+        open: &[OpenExport],
+        ended: Result<(), ChangeError>,
+        done: &mut Reloaded,
+    ) {
         // A client still writes to it: it is stopped with the server.
         if !matches!(ended, Err(ChangeError::Busy { .. })) {
-            done.warnings.extend(self.arrays.stop(export).await);
+            done.warnings.extend(self.stop_arrays(export, open).await);
         }
         note(ended, done);
     }
 
-    fn watch(&self, opened: &mut [OpenExport]) {
+    /// Stops the arrays of an export that has ended; those of RAID volumes only if no other export that is `open` has
+    /// their group. Returns the failures.
+    pub(super) async fn stop_arrays(&self, export: &str, open: &[OpenExport]) -> Vec<String> {
+        let sets = self.snapshots.sets();
+        let heir = |array: &Arc<Array>| {
+            let set = sets.iter().find(|set| set.has_array(array))?;
+            let group = &set.group().group.id;
+            let mut others = open.iter().filter(|one| one.name != export);
+            let heir = others.find(|one| one.has_group(group))?;
+            Some(heir.name.clone())
+        };
+        self.arrays.stop(export, heir).await
+    }
+
+    pub(super) fn watch(&self, opened: &mut [OpenExport]) {
         watch(&self.arrays, &self.snapshots, opened);
     }
 
@@ -356,6 +381,18 @@ pub(super) fn watch(arrays: &Arrays, snapshots: &Snapshots, opened: &mut [OpenEx
     }
 }
 
+/// Forgets exports that have ended. What they have claimed of a group that others keep open is these others'.
+pub(super) fn forget(open: &mut Vec<OpenExport>, gone: &[String]) {
+    let all = std::mem::take(open);
+    let (ended, staying) = all.into_iter().partition(|one| gone.contains(&one.name));
+    *open = staying;
+    for one in &ended {
+        if let Some(heir) = open.iter_mut().find(|heir| heir.shares_group(one)) {
+            heir.keep_claims(one);
+        }
+    }
+}
+
 /// The exports with disks that `changes` closes.
 fn leaving(changes: &Changes) -> Vec<String> {
     let replaced = changes.replace.iter().map(|export| export.name.clone());
@@ -372,7 +409,7 @@ pub(super) fn offer(export: &ExportPlan, disk: ExportDisk) -> (Export, nbd::serv
     (served, export.rules.clone())
 }
 
-fn note(result: Result<(), ChangeError>, done: &mut Reloaded) {
+pub(super) fn note(result: Result<(), ChangeError>, done: &mut Reloaded) {
     if let Err(e) = result {
         tracing::error!("{e}");
         done.warnings.push(e.to_string());
@@ -390,9 +427,12 @@ pub(crate) fn summary(done: &Reloaded) -> String {
         ("only seen at the next start:", &done.later),
     ];
     let changes = all.into_iter().filter(|(_, names)| !names.is_empty());
-    let changes: Vec<String> = changes
+    let mut changes: Vec<String> = changes
         .map(|(what, names)| format!("{what} {}", names.join(", ")))
         .collect();
+    if done.certificates {
+        changes.push("other certificates or revocation list".to_owned());
+    }
     if changes.is_empty() {
         return "nothing is different".to_owned();
     }

@@ -22,6 +22,7 @@ mod overlays;
 mod per_client;
 mod places;
 pub(crate) mod port_file;
+mod snapshot_merge;
 mod snapshots;
 mod sockets;
 mod stop;
@@ -66,7 +67,7 @@ pub(crate) struct Args {
 
     /// Serve what this file says; SIGHUP or `outboard reload` reads it again
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "disks", "listen", "read_only", "stdin", "writers", "single_writer", "connections_max", "tls", "insecure", "metrics", "tls_optional", "tls_any_client",
+        "disks", "listen", "read_only", "stdin", "writers", "single_writer", "connections_max", "tls", "insecure", "metrics", "tls_optional", "tls_any_client", "tls_minimum",
     ])]
     config: Option<PathBuf>,
 
@@ -86,7 +87,7 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "WHERE",
-        help = "Where to listen: ADDRESS[:PORT] or unix:PATH [default: 127.0.0.1:10809]"
+        help = "Where to listen: ADDRESS[:PORT] or unix:PATH[,mode=660] [default: 127.0.0.1:10809]"
     )]
     listen: Vec<ListenPlace>,
 
@@ -368,14 +369,13 @@ async fn serve(
         Clients::Listen(wanted) => wanted.open()?,
         Clients::Wait(sockets) => sockets,
     };
-    let Sockets {
-        places: places::OpenListeners { listeners, traces },
-        control,
-        metrics,
-    } = sockets;
+    let (control, metrics) = (sockets.control, sockets.metrics);
+    let (listeners, traces) = (sockets.places.listeners, sockets.places.traces);
     let addresses: Vec<_> = listeners.iter().map(|l| l.address().clone()).collect();
     let names: Vec<String> = plan.exports.iter().map(|e| e.name.clone()).collect();
-    announce::announce(&addresses, &names, tls::announced(&plan).as_ref(), format)?;
+    if !sockets.places.is_activated {
+        announce::announce(&addresses, &names, tls::announced(&plan).as_ref(), format)?;
+    }
     let about = About {
         name: called(control.as_ref()),
         config: args.config.clone(),
@@ -423,13 +423,14 @@ fn watched(plan: &ServerPlan, open: &mut [OpenExport]) -> MetricSources {
     MetricSources { arrays, snapshots }
 }
 
-/// Serves, interrupts moves of extents, and marks the arrays clean when all is flushed.
+/// Serves, interrupts moves of extents and merges, and marks the arrays clean when all is flushed.
 async fn and_stop<E>(
     serving: impl Future<Output = Result<(), E>>,
     sources: &MetricSources,
 ) -> Result<(), E> {
     let served = serving.await;
     sources.snapshots.stop_moves().await;
+    sources.snapshots.stop_merges().await;
     // What could not be done is in the log; the data is there in any case.
     drop(sources.arrays.stop_all().await);
     served

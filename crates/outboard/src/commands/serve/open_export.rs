@@ -10,7 +10,7 @@ use super::per_client::{PerClient, PerClientError};
 use crate::config::ExportPlan;
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
-use crate::graph::builder::{BuildError, Builder, FileClaim, OpenGroups};
+use crate::graph::builder::{BuildError, Builder, FileClaim, OpenGroups, OpenedVolume};
 
 /// An export's disk and the bytes of files that it has.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(super) struct OpenExport {
     written: Vec<FileClaim>,
     /// The volume groups of all exports.
     groups: OpenGroups,
+    /// The volumes that it is made of.
+    volumes: Vec<OpenedVolume>,
 }
 
 /// Why an export cannot be served.
@@ -82,6 +84,29 @@ impl OpenExport {
         }
     }
 
+    /// Whether it is made of this volume.
+    pub(super) fn has(&self, volume: &OpenedVolume) -> bool {
+        self.volumes.contains(volume)
+    }
+
+    /// Whether it is made of volumes of the group of this id.
+    pub(super) fn has_group(&self, id: &str) -> bool {
+        self.volumes.iter().any(|volume| volume.group == id)
+    }
+
+    /// Whether both have volumes of one group.
+    pub(super) fn shares_group(&self, other: &Self) -> bool {
+        other
+            .volumes
+            .iter()
+            .any(|volume| self.has_group(&volume.group))
+    }
+
+    /// Takes over what `before` has claimed: the group of both is still open, and claims nothing twice.
+    pub(super) fn keep_claims(&mut self, before: &Self) {
+        self.written.extend(before.written.iter().cloned());
+    }
+
     /// Number of the image that its clients have overlays over.
     pub(super) fn image(&self) -> Option<&str> {
         self.image.as_deref()
@@ -118,6 +143,9 @@ impl Opening {
         let read_only = export.read_only || export.overlay.is_some();
         let mut builder = Builder::new(read_only).with_claims(self.written.clone());
         builder = builder.with_groups(self.groups.clone());
+        if export.overlay.is_none() {
+            builder = builder.with_every_byte();
+        }
         let disk = Box::pin(builder.build(&export.disk)).await?;
         if disk.geometry().size == 0 {
             tracing::warn!(
@@ -135,6 +163,7 @@ impl Opening {
             }
         };
         let arrays = builder.arrays().to_vec();
+        let volumes = builder.volumes().to_vec();
         self.written = builder.claims();
         self.opened.push(OpenExport {
             name: export.name.clone(),
@@ -143,6 +172,7 @@ impl Opening {
             arrays,
             written: self.written[known..].to_vec(),
             groups: self.groups.clone(),
+            volumes,
         });
         Ok(())
     }

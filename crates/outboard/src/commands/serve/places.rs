@@ -23,6 +23,9 @@ pub(super) struct ListenPlaces {
 pub(super) struct OpenListeners {
     /// The sockets.
     pub(super) listeners: Vec<Listener>,
+    /// Some of them were handed over: the program that did it knows the addresses, and may have made standard output a pipe
+    /// of data.
+    pub(super) is_activated: bool,
     /// What must be removed at the end.
     pub(super) traces: CreatedFiles,
 }
@@ -66,6 +69,7 @@ impl ListenPlaces {
     ) -> Result<OpenListeners, Failure> {
         let mut listeners = Vec::new();
         let mut traces = CreatedFiles::default();
+        let is_activated = !self.handed_over.is_empty();
         for socket in self.handed_over {
             let listener = Listener::from_fd(socket)
                 .map_err(|error| Failure::because("cannot use a socket of LISTEN_FDS", &error))?;
@@ -80,11 +84,11 @@ impl ListenPlaces {
                     Listener::tcp(ListenPlace::address(&host, port)?).map_err(Failure::new)?
                 }
                 ListenPlace::Vsock(address) => Listener::vsock(address).map_err(Failure::new)?,
-                ListenPlace::Unix(path) => {
+                ListenPlace::Unix { path, mode } => {
                     let path = std::path::absolute(&path).map_err(|error| {
                         Failure::because(format!("cannot listen on {}", path.display()), &error)
                     })?;
-                    let listener = Listener::unix(&path).map_err(Failure::new)?;
+                    let listener = Listener::unix_with_mode(&path, mode).map_err(Failure::new)?;
                     traces.sockets.push(path);
                     listener
                 }
@@ -100,7 +104,11 @@ impl ListenPlaces {
                 port.ok_or_else(|| Failure::new("--port-file: no TCP socket was handed over"))?;
             traces.port_file = Some(PortFile::write(&path, port)?);
         }
-        Ok(OpenListeners { listeners, traces })
+        Ok(OpenListeners {
+            listeners,
+            is_activated,
+            traces,
+        })
     }
 }
 

@@ -9,9 +9,10 @@
 use std::sync::Arc;
 
 use nodes::volume::open::VolumeSet;
+use nodes::volume::update::CommitReport;
 
 use super::live::{ActiveConfig, Live};
-use crate::control::{ControlAnswer, ServedGroup, SnapshotChanged, SnapshotRequest};
+use crate::control::{ControlAnswer, ServedGroup, SnapshotChanged, SnapshotRequest, SnapshotStep};
 
 impl Live {
     /// The groups of which volumes are open for writing.
@@ -43,10 +44,13 @@ impl Live {
         let name = set.group().group.name.clone();
         let step = &request.step;
         tracing::info!("snapshots of {name}: {step} requested");
-        let change = request.change();
-        let stamp = request.stamp();
-        let changed = set.change_snapshots(request.sequence, &change, &stamp);
-        let report = Box::pin(changed).await.map_err(|error| error.to_string())?;
+        let report = match step {
+            SnapshotStep::Merge { name } => {
+                let begun = self.begin_merge(&mut running, set, name, &request);
+                Box::pin(begun).await?
+            }
+            _ => change(set, &request).await?,
+        };
         if let Some(store) = step.grows() {
             claim(&mut running, set, store);
         }
@@ -63,6 +67,16 @@ impl Live {
             failed: failed.collect(),
         })))
     }
+}
+
+/// Applies the change to the group, and to what of it is open.
+pub(super) async fn change(
+    set: &VolumeSet,
+    request: &SnapshotRequest,
+) -> Result<CommitReport, String> {
+    let (change, stamp) = (request.change(), request.stamp());
+    let changed = set.change_snapshots(request.sequence, &change, &stamp);
+    Box::pin(changed).await.map_err(|error| error.to_string())
 }
 
 fn served_group(set: &VolumeSet) -> ServedGroup {

@@ -32,8 +32,20 @@ fn a_place_takes_a_port_behind_a_colon() {
     assert_eq!(place("127.0.0.1:0"), tcp("127.0.0.1", 0));
     assert_eq!(place("[::]:10810"), tcp("::", 10810));
     assert_eq!(place("localhost:1"), tcp("localhost", 1));
-    let socket = ListenPlace::Unix(PathBuf::from("/run/a b:c"));
-    assert_eq!(place("unix:/run/a b:c"), Some(socket));
+}
+
+#[test]
+fn a_socket_has_a_path_and_perhaps_permissions() {
+    let socket = |path: &str, mode| {
+        let path = PathBuf::from(path);
+        Some(ListenPlace::Unix { path, mode })
+    };
+    assert_eq!(place("unix:/run/a b:c"), socket("/run/a b:c", None));
+    assert_eq!(place("unix:/run/a,b"), socket("/run/a,b", None));
+    assert_eq!(place("unix:s,mode=660"), socket("s", Some(0o660)));
+    assert_eq!(place("unix:s,mode=0777"), socket("s", Some(0o777)));
+    let twice = socket("s,mode=660", Some(0o600));
+    assert_eq!(place("unix:s,mode=660,mode=600"), twice);
 }
 
 #[test]
@@ -105,6 +117,11 @@ fn what_is_no_place_is_refused() {
         "a:65536",
         "a:-1",
         "unix:",
+        "unix:,mode=660",
+        "unix:s,mode=",
+        "unix:s,mode=rw",
+        "unix:s,mode=1777",
+        "unix:s,mode=668",
         "[::1",
         "[x]:1",
         "[::1]1",

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use nbd::server::ListenAddress;
-use nbd::tls::{ClientCertificates, Demand, ServerTls, ServerTlsFiles, certificate_hosts};
+use nbd::tls::{
+    ClientCertificates, Demand, ServerTls, ServerTlsFiles, TlsVersion, certificate_hosts,
+};
 
 use super::announce::AnnouncedTls;
 use crate::config::{ServerPlan, TlsPlan};
@@ -24,6 +26,10 @@ pub(super) struct TlsArgs {
     #[arg(long, requires = "tls")]
     tls_any_client: bool,
 
+    /// Accept clients with this version of TLS or a later one: 1.2 or 1.3 [default: 1.3]
+    #[arg(long, requires = "tls", value_name = "VERSION", value_parser = parse_version)]
+    tls_minimum: Option<TlsVersion>,
+
     /// Accept other machines without TLS: unencrypted, without authentication
     #[arg(long)]
     pub(super) insecure: bool,
@@ -36,6 +42,7 @@ impl TlsArgs {
         if self.tls_any_client {
             files.clients = ClientCertificates::Ignored;
         }
+        files.minimum = self.tls_minimum.unwrap_or_default();
         let demand = if self.tls_optional {
             Demand::Optional
         } else {
@@ -43,6 +50,10 @@ impl TlsArgs {
         };
         Some(TlsPlan { files, demand })
     }
+}
+
+fn parse_version(number: &str) -> Result<TlsVersion, String> {
+    TlsVersion::from_number(number).ok_or_else(|| "it is 1.2 or 1.3".to_owned())
 }
 
 /// Reads the certificates of `plan`.

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use nbd::tls::{ClientTls, ServerTls, ServerTlsFiles, VerifyPeer};
+use nbd::tls::{ClientTls, ServerTls, ServerTlsFiles, TlsVersion, VerifyPeer};
 
 use super::init::{Args, ClientArgs, add_client, run};
 use crate::output::Format;
@@ -52,7 +52,15 @@ fn what_init_makes_is_what_both_sides_read() {
     assert!(ServerTls::load(ServerTlsFiles::in_folder(&dir)).is_ok());
     for client in ["client-pi", "client-tv.lan"] {
         let dir = dir.join(client);
-        assert!(ClientTls::load("nas.lan", Some(&dir), VerifyPeer::Yes).is_ok());
+        assert!(
+            ClientTls::load(
+                "nas.lan",
+                Some(&dir),
+                VerifyPeer::Yes,
+                TlsVersion::default()
+            )
+            .is_ok()
+        );
         assert_eq!(mode(&dir.join("client-key.pem")), 0o600);
     }
     for key in ["ca-key.pem", "server-key.pem"] {
@@ -65,7 +73,15 @@ fn what_init_makes_is_what_both_sides_read() {
 fn one_client_without_a_name_has_its_files_next_to_the_server_s() {
     let folder = tempfile::tempdir().expect("a folder");
     init(folder.path(), &[]).expect("made");
-    assert!(ClientTls::load("localhost", Some(folder.path()), VerifyPeer::Yes).is_ok());
+    assert!(
+        ClientTls::load(
+            "localhost",
+            Some(folder.path()),
+            VerifyPeer::Yes,
+            TlsVersion::default()
+        )
+        .is_ok()
+    );
     assert!(folder.path().join("client-cert.pem").exists());
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nodes::volume::edit::{EditStamp, GroupEdit};
+use nodes::volume::edit::GroupEdit;
 use nodes::volume::format::VolumeGroup;
 use nodes::volume::update::{CommitReport, commit};
 use serde::Serialize;
@@ -15,6 +15,7 @@ use crate::commands::inspect::on_the_engine;
 use crate::failure::Failure;
 use crate::graph::builder::Builder;
 use crate::output::{self, Format};
+pub(super) use crate::stamp::{host, stamp};
 
 /// Options of every change.
 #[derive(Debug, Clone, clap::Args)]
@@ -145,26 +146,6 @@ pub(super) fn failed_disks(report: CommitReport) -> Vec<FailedDisk> {
 /// A text that was made here.
 pub(super) fn parsed(text: &str) -> Result<VolumeGroup, Failure> {
     VolumeGroup::of(text).map_err(|error| Failure::from_error(&error))
-}
-
-/// What a text says about its writing: now, here, by this command.
-pub(super) fn stamp() -> EditStamp {
-    let now = engine::clock::wall().duration_since(std::time::UNIX_EPOCH);
-    let words = std::env::args_os().skip(1);
-    let words: Vec<String> = words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    EditStamp {
-        seconds: now.map_or(0, |now| now.as_secs()),
-        host: host(),
-        description: format!("Write from outboard {}.", words.join(" ")),
-    }
-}
-
-/// The name of this machine.
-pub(super) fn host() -> String {
-    let uname = rustix::system::uname();
-    uname.nodename().to_string_lossy().into_owned()
 }
 
 impl ChangeReport {

@@ -6,6 +6,7 @@ mod writers;
 use std::time::Duration;
 
 use nbd::server::Limits;
+use nbd::tls::TlsVersion;
 use proptest::prelude::*;
 
 use super::*;
@@ -40,6 +41,7 @@ fn all_keys_are_parsed() {
         [tls]
         directory = "/etc/tls"
         demand = "all"
+        minimum = "1.2"
         [limits]
         connections_max = 100
         connections_per_address_max = 10
@@ -71,7 +73,9 @@ fn all_keys_are_parsed() {
     assert!(media.read_only);
     assert_eq!(media.rules.connections_max, Some(8));
     assert_eq!(media.rules.access.origins.as_ref().map(Vec::len), Some(2));
-    assert_eq!(plan.tls.map(|tls| tls.demand), Some(Demand::All));
+    let tls = plan.tls.expect("a [tls] table");
+    assert_eq!(tls.demand, Demand::All);
+    assert_eq!(tls.files.minimum, TlsVersion::Tls12);
 }
 
 #[test]
@@ -113,13 +117,14 @@ fn every_wrong_value_of_an_export_is_reported_with_its_place() {
         ("connections_max = 0", "line 4, column 19", "1 to"),
         ("connections_max = \"x\"", "line 4, column 19", "number"),
         ("allow_certificates = [\"pi\"]", "line 2, column 8", "[tls]"),
-        ("read_only = true", "line 3, column 8", "read-only"),
         ("read_only = 1", "line 4, column 13", "boolean"),
         (SMALL, "line 5, column 8", "second export"),
     ] {
         assert_slip(&format!("{SMALL}{line}\n"), place, word);
     }
     let with_disk = |disk: &str| format!("[[export]]\nname = \"ä\"\ndisk = \"{disk}\"");
+    let read_only = with_disk("null(1M)") + "\nread_only = true";
+    assert_slip(&read_only, "line 3, column 8", "read-only");
     assert_slip(&with_disk("memory(1)"), "line 3, column 8", "memory");
     assert_slip(&with_disk("b=memory(1M)"), "line 3, column 8", "`name`");
     assert_slip("[[export]]\nname = \"a\"", "line 1", "disk");
@@ -157,6 +162,11 @@ fn every_wrong_value_of_the_server_is_reported_with_its_place() {
             "[tls]\ndirectory = \"x\"\ndemand = \"none\"",
             "line 3",
             "network",
+        ),
+        (
+            "[tls]\ndirectory = \"x\"\nminimum = \"1.1\"",
+            "line 3",
+            "1.3",
         ),
         ("x = = 1", "line 1", ""),
     ] {

@@ -141,3 +141,9 @@ impl BuiltDisk {
 fn is_same(one: &Node, other: &Node) -> bool {
     std::ptr::addr_eq(std::sync::Arc::as_ptr(one), std::sync::Arc::as_ptr(other))
 }
+
+/// A disk as it is named to users: `file a.img`.
+pub(crate) fn label(node: &str, about: &str) -> String {
+    let space = if about.is_empty() { "" } else { " " };
+    format!("{node}{space}{about}")
+}

@@ -7,10 +7,11 @@ use block::{Node, Range};
 use nodes::partition::{Partition, PartitionError, PartitionTable};
 use nodes::{Blocks, Linear, Overlay, OverlayOptions, Segment, Stripe};
 
-use super::built_disk::{Below, BuiltDisk};
+use super::built_disk::{Below, BuiltDisk, label};
 use super::claims::{FileIdentity, Footprint};
 use super::{BuildError, BuildPlace, Builder, Result, refuse_collision};
 use crate::graph::disk::{self, Disk};
+use crate::graph::segments::BLOCK;
 use crate::graph::size::ByteSize;
 use crate::graph::syntax::Span;
 
@@ -57,9 +58,13 @@ impl Builder {
         let table = table.ok_or_else(|| refused(PartitionError::NoTable))?;
         let opened = Partition::of(child.disk().clone(), &table, number);
         let partition = opened.map_err(refused)?;
-        for remark in table.remarks().iter().filter(|one| one.forbids_writes()) {
-            let disk = &child.about;
-            tracing::warn!("partition {number} of {disk} is read-only: {remark}");
+        let disk = &child.about;
+        for remark in table.remarks() {
+            if remark.forbids_writes() {
+                tracing::warn!("partition {number} of {disk} is read-only: {remark}");
+            } else if remark.is_slow(number) {
+                tracing::warn!("{disk}: {remark}");
+            }
         }
         let footprint = child.footprint.window(partition.range());
         Ok(BuiltDisk {
@@ -94,6 +99,13 @@ impl Builder {
                 child.footprint.window(Range::new(0, size))
             };
             footprint.add(at, part);
+            if !at.is_multiple_of(BLOCK) {
+                tracing::warn!(
+                    "{}: {} begins at byte {at}, no multiple of 4 KiB: writes are slow on most drives",
+                    place.text,
+                    label(child.name, &child.about)
+                );
+            }
             at += size;
         }
         Ok(made(

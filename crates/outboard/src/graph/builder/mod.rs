@@ -23,21 +23,23 @@ mod write_targets;
 use std::io;
 use std::sync::Arc;
 
-use block::Node;
+use block::{Node, Range};
 use nbd::client::{Address, Client, ClientConfig, Target};
 use nodes::array::Array;
-use nodes::{Delay, ErrorDisk, Fault, FaultPlan, Memory, Null, ReadAhead, Throttle, Zero};
+use nodes::{
+    Delay, ErrorDisk, Fault, FaultPlan, Linear, Memory, Null, ReadAhead, Segment, Throttle, Zero,
+};
 
-pub(crate) use self::built_disk::BuiltDisk;
+pub(crate) use self::built_disk::{BuiltDisk, label};
 pub(crate) use self::claims::FileClaim;
 use self::claims::{FileIdentity, Leaf, collision};
 pub(crate) use self::error::BuildError;
 use self::member_reopen::Links;
-pub(crate) use self::volume::OpenGroups;
+pub(crate) use self::volume::{OpenGroups, OpenedVolume};
 pub(crate) use self::write_targets::{WriteTarget, write_targets};
 use super::disk::{Disk, NamedDisk};
 use super::error::SourceMark;
-use super::size::ByteSize;
+use super::size::{ByteSize, SECTOR};
 use super::syntax::Span;
 
 /// Opens disks.
@@ -46,6 +48,8 @@ pub(crate) struct Builder {
     read_only: bool,
     /// Files are opened without a lock: other processes may write them.
     looks: bool,
+    /// The last bytes of a disk are there even if they are no whole sector.
+    every_byte: bool,
     connections: usize,
     /// What earlier disks have of which files.
     held: Vec<FileClaim>,
@@ -55,6 +59,8 @@ pub(crate) struct Builder {
     arrays: Vec<Arc<Array>>,
     /// The volume groups of which volumes are open.
     groups: OpenGroups,
+    /// Every volume that was opened.
+    volumes: Vec<OpenedVolume>,
 }
 
 /// Where a disk that is opened is written, and how it is used.
@@ -111,10 +117,12 @@ impl Builder {
         Self {
             read_only,
             looks: false,
+            every_byte: false,
             connections: ClientConfig::default().connections,
             held: Vec::new(),
             leaves: Vec::new(),
             arrays: Vec::new(),
+            volumes: Vec::new(),
             groups: OpenGroups::default(),
         }
     }
@@ -126,6 +134,13 @@ impl Builder {
             looks: true,
             ..Self::new(true)
         }
+    }
+
+    /// A builder of disks with sizes that may be no multiple of a sector, for all that takes bytes one by one. What disks are
+    /// composed of has whole sectors.
+    pub(crate) const fn with_every_byte(mut self) -> Self {
+        self.every_byte = true;
+        self
     }
 
     /// Makes so many connections to each remote disk, where its server takes more than one.
@@ -162,6 +177,10 @@ impl Builder {
         let place = BuildPlace::of(&named.text, self.read_only);
         self.leaves.clear();
         let built = self.node(&named.disk, &place).await?;
+        let built = match self.every_byte {
+            true => built,
+            false => whole_sectors(built, &place)?,
+        };
         self.claim(&built)?;
         Ok(built)
     }
@@ -184,7 +203,17 @@ impl Builder {
                 read_only,
                 span,
             } => self.file(path, (*direct, *read_only), place, *span).await,
-            Disk::Memory(size) => Ok(ram("memory", *size, Arc::new(Memory::new(size.0)))),
+            Disk::Memory { size, read_only } => {
+                let memory = Memory::new(size.0);
+                let node = match *read_only || place.read_only {
+                    true => memory.read_only(),
+                    false => memory,
+                };
+                Ok(BuiltDisk {
+                    read_only: *read_only || place.kept,
+                    ..ram("memory", *size, Arc::new(node))
+                })
+            }
             Disk::Null(size) => Ok(ram("null", *size, Arc::new(Null::new(size.0)))),
             Disk::Zero(size) => Ok(ram("zero", *size, Arc::new(Zero::new(size.0)))),
             Disk::Error(size) => Ok(ram("error", *size, Arc::new(ErrorDisk::new(size.0)))),
@@ -223,7 +252,8 @@ impl Builder {
     }
 
     async fn child(&mut self, disk: &Disk, place: &BuildPlace<'_>) -> Result<BuiltDisk> {
-        Box::pin(self.node(disk, place)).await
+        let built = Box::pin(self.node(disk, place)).await?;
+        whole_sectors(built, place)
     }
 
     async fn children(&mut self, disks: &[Disk], place: &BuildPlace<'_>) -> Result<Vec<BuiltDisk>> {
@@ -281,6 +311,33 @@ impl Builder {
         let about = ByteSize(window).to_string();
         Ok(BuiltDisk::over("read-ahead", about, Arc::new(ahead), child))
     }
+}
+
+/// A disk without the bytes behind its last whole sector, if there are any.
+fn whole_sectors(built: BuiltDisk, place: &BuildPlace<'_>) -> Result<BuiltDisk> {
+    let Some(node) = built.node.clone() else {
+        return Ok(built);
+    };
+    let size = node.geometry().size;
+    let range = Range::new(0, size - size % SECTOR);
+    if range.len == size || range.is_empty() {
+        return Ok(built);
+    }
+    tracing::warn!(
+        "{}: the last {} of its {size} bytes are not used: a disk has whole sectors",
+        built.about,
+        size - range.len
+    );
+    let whole = Linear::new(vec![Segment { disk: node, range }]);
+    let all = Span {
+        start: 0,
+        end: place.text.len(),
+    };
+    let whole = whole.map_err(|source| place.refused(all, source))?;
+    Ok(BuiltDisk {
+        node: Some(Arc::new(whole)),
+        ..built
+    })
 }
 
 /// A disk that is nowhere but in this process.

@@ -77,6 +77,15 @@ impl OpenGroups {
     }
 }
 
+/// A volume that a disk is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenedVolume {
+    /// Id of its group.
+    pub(crate) group: String,
+    /// Its name there.
+    pub(crate) name: String,
+}
+
 /// A group of which volumes are open.
 #[derive(Debug, Clone)]
 struct SharedGroup {
@@ -130,6 +139,11 @@ impl SharedGroup {
 }
 
 impl Builder {
+    /// The volumes that were opened.
+    pub(crate) fn volumes(&self) -> &[OpenedVolume] {
+        &self.volumes
+    }
+
     pub(super) async fn volume(
         &mut self,
         volume: &disk::Volume,
@@ -161,6 +175,10 @@ impl Builder {
             tracing::warn!("volume {}: {remark}", volume.name);
         }
         self.groups.claim(&set, &uses);
+        self.volumes.push(OpenedVolume {
+            group: set.group().group.id.clone(),
+            name: volume.name.clone(),
+        });
         self.arrays.extend(opened.arrays);
         let about = format!("{} {}/{}", opened.kind, set.group().group.name, volume.name);
         let footprint = if opened.is_only_read {

@@ -57,7 +57,7 @@ fn add(disk: &Disk, place: &BuildPlace<'_>, found: &mut Vec<WriteTarget>) -> Res
             Ok(())
         }
         Disk::Dm { path, span } => of_table(path, place, *span, found),
-        Disk::Memory(_) | Disk::Null(_) | Disk::Zero(_) | Disk::Error(_) => Ok(()),
+        Disk::Memory { .. } | Disk::Null(_) | Disk::Zero(_) | Disk::Error(_) => Ok(()),
         Disk::Blocks { .. }
         | Disk::Partition { .. }
         | Disk::Delay { .. }

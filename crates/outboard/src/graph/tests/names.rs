@@ -61,7 +61,15 @@ fn a_file_takes_its_switches() {
 #[test]
 fn memory_and_null_take_a_size() {
     let size = ByteSize(1 << 30);
-    assert!(matches!(disk("memory(1G)"), Disk::Memory(s) if s == size));
+    assert!(matches!(disk("memory(1G)"), Disk::Memory { size: s, read_only: false } if s == size));
+    let kept = disk("memory(1G, read-only=true)");
+    assert!(matches!(
+        kept,
+        Disk::Memory {
+            read_only: true,
+            ..
+        }
+    ));
     assert!(matches!(disk("null(1024MiB)"), Disk::Null(s) if s == size));
 }
 
@@ -75,7 +83,7 @@ fn blocks_stand_on_another_disk() {
     assert!(matches!(*below, Disk::Blocks { size: 4096, .. }));
     assert!(matches!(below.leaves()[..], [Disk::File { .. }]));
     assert!(below.can_be_read_only());
-    assert!(!disk("blocks(memory(1M), size=512)").can_be_read_only());
+    assert!(!disk("blocks(null(1M), size=512)").can_be_read_only());
 }
 
 #[test]
@@ -138,7 +146,7 @@ fn disks_that_are_made_of_others_keep_them_in_order() {
     };
     assert_eq!(*number, 2);
     assert!(matches!(**below, Disk::File { .. }));
-    assert!(matches!(disks[1], Disk::Memory(_)));
+    assert!(matches!(disks[1], Disk::Memory { .. }));
     assert!(matches!(
         disk("stripe(a, b)"),
         Disk::Stripe {
@@ -322,11 +330,15 @@ fn wrong_arguments_of_what_is_made_of_others_are_refused_at_their_place() {
 #[test]
 fn wrong_arguments_are_refused_at_their_place() {
     let cases = [
-        ("memory()", "memory", "SIZE is missing; write memory(SIZE)"),
+        (
+            "memory()",
+            "memory",
+            "SIZE is missing; write memory(SIZE, read-only=true)",
+        ),
         (
             "memory(1G, 2G)",
             "2G",
-            "one argument too many; write memory(SIZE)",
+            "one argument too many; write memory(SIZE, read-only=true)",
         ),
         ("memory(huge)", "huge", "expected a size"),
         ("nbd:///x", "nbd:///x", "nbd:// needs a host"),

@@ -258,6 +258,17 @@ fn the_omni_drive_loses_what_was_on_the_pulled_drive_and_gets_it_back() {
     assert!(figure(&run, "pull-middle", "lost while pulled") > 0.0);
     assert!(figure(&run, "pull-middle", "until a program is told") > 0.0);
     assert_eq!(figure(&run, "pull-middle", "lost afterwards"), 0.0);
+    // The mistake of the study: the kernel knows nothing of a disk that is composed here, and the report was silent about it.
+    let findings = list(&run, "findings").iter();
+    let off = findings.filter(|one| text(one, "check") == "alignment");
+    let off: Vec<&str> = off.map(|one| text(one, "text")).collect();
+    let [only] = off.as_slice() else {
+        panic!("{off:?}");
+    };
+    assert!(
+        only.contains("d.img") && only.contains("is 3.5 KiB off its blocks of 4 KiB"),
+        "{only}"
+    );
 }
 
 #[test]

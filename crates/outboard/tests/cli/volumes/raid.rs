@@ -365,3 +365,58 @@ fn a_volume_of_raid_that_lacks_an_image_keeps_its_size() {
     assert!(line.contains("images of m have failed"), "{line}");
     assert!(before == DISKS.map(|disk| bytes(path, disk)));
 }
+
+/// The array of a RAID volume was stopped with its export, and stayed so for the next one of the same volume, while another
+/// export kept the group open.
+#[test]
+fn a_raid_volume_is_written_again_after_its_export_was_away() {
+    let folder = group();
+    let path = folder.path();
+    change(path, &["create", "vg0/two", "-L", "8M", "--type", "raid1"]);
+    change(path, &["create", "vg0/other", "-L", "4M"]);
+    let head = "listen = [\"unix:s\"]\n";
+    let export = |name: &str| {
+        let disk = expression(&DISKS, name);
+        format!("[[export]]\nname = \"{name}\"\ndisk = \"{disk}\"\n")
+    };
+    let configure = |exports: &[&str]| {
+        let exports: Vec<String> = exports.iter().map(|name| export(name)).collect();
+        std::fs::write(path.join("c.toml"), head.to_owned() + &exports.concat()).expect("a file");
+    };
+    configure(&["two", "other"]);
+    let (mut server, _) = Server::start(outboard(path, &["serve", "--config", "c.toml"]));
+    std::fs::write(path.join("content"), vec![7; 1 << 20]).expect("a file");
+    let write = || {
+        let uri = "nbd+unix:///two?socket=s";
+        answer(path, &["copy", "content", uri, "--force"]);
+    };
+    write();
+    configure(&["other"]);
+    assert_eq!(answer(path, &["reload"]), "removed two\n");
+    configure(&["two", "other"]);
+    assert_eq!(answer(path, &["reload"]), "added two\n");
+    write();
+
+    // The same where a snapshot of it is merged.
+    let snapshot = |words: &[&str]| volume(path, &[&["snapshot"], words].concat());
+    snapshot(&["create", "vg0/two", "before", "--size", "8M"]);
+    std::fs::write(path.join("content"), vec![8; 1 << 20]).expect("a file");
+    write();
+    snapshot(&["merge", "vg0/before"]);
+    let merged = || {
+        let list = snapshot(&["list"]);
+        (!list.contains("before")).then_some(())
+    };
+    super::super::within_a_minute(merged);
+    answer(path, &["copy", "nbd+unix:///two?socket=s", "found"]);
+    assert!(
+        bytes(path, "found")[..1 << 20]
+            .iter()
+            .all(|byte| *byte == 7)
+    );
+    write();
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+    let status = change(path, &["status"]);
+    assert!(!status.contains("dirty"), "{status}");
+}

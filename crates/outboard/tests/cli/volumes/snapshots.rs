@@ -177,6 +177,26 @@ fn write_served(folder: &Path, file: &str) -> std::process::Command {
     )
 }
 
+/// A program for `--on-event` that writes down what it gets.
+fn event_program(folder: &Path) {
+    let hook = folder.join("hook");
+    std::fs::write(
+        &hook,
+        "#!/bin/sh\necho \"$1 $2 $OUTBOARD_ORIGIN\" >>events\n",
+    )
+    .expect("a file");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&hook, executable).expect("it is ours");
+}
+
+/// The first event, once it has come.
+fn first_event(folder: &Path) -> String {
+    within_a_minute(|| {
+        let events = std::fs::read_to_string(folder.join("events")).unwrap_or_default();
+        events.lines().next().map(str::to_owned)
+    })
+}
+
 #[test]
 fn snapshots_of_a_served_volume_are_changed_by_its_server() {
     let folder = media("16M");
@@ -207,8 +227,6 @@ fn snapshots_of_a_served_volume_are_changed_by_its_server() {
         extended.contains("20.00 MiB (5 extents), was 4.00 MiB"),
         "{extended}"
     );
-    let line = refusal(path, &["snapshot", "merge", "vg0/before"]);
-    assert!(line.contains("end their exports"), "{line}");
     let line = refusal(path, &["snapshot", "remove", "vg9/before"]);
     assert!(line.contains("groups that are served: vg0"), "{line}");
     let line = refusal(
@@ -246,19 +264,139 @@ fn snapshots_of_a_served_volume_are_changed_by_its_server() {
     }
 }
 
+/// A client that is connected would see its disk become another one.
+fn refuse_merge_with_a_client(path: &Path) {
+    let slow = "throttle(nbd+unix:///media?socket=s, bytes=1M/s)";
+    let mut client = outboard(path, &["copy", slow, "slow", "--connections", "1"]);
+    let mut client = client.spawn().expect("it runs");
+    let clients = |count: usize| {
+        let status = answer(path, &["status", "--json"]);
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        let media = &status["servers"][0]["figures"]["exports"][0];
+        assert_eq!(media["name"], "media");
+        let clients = media["clients"].as_array().expect("clients").len();
+        (clients == count).then_some(())
+    };
+    within_a_minute(|| clients(1));
+    let line = refusal(path, &["snapshot", "merge", "vg0/before"]);
+    assert!(
+        line.contains("export \"media\" has 1 connection: a merge"),
+        "{line}"
+    );
+    client.kill().expect("it runs");
+    client.wait().expect("it ends");
+    within_a_minute(|| clients(0));
+}
+
+#[test]
+fn a_snapshot_is_merged_into_a_volume_that_is_served() {
+    let folder = media("16M");
+    let path = folder.path();
+    write(path, 1, 16 << 20);
+    std::fs::write(path.join("two"), vec![2; 12 << 20]).expect("a file");
+    std::fs::write(path.join("five"), vec![5; 1 << 20]).expect("a file");
+    event_program(path);
+    let media = "media=volume(a.img, b.img, name=vg0/media)";
+    let other = "other=volume(a.img, b.img, name=vg0/other)";
+    volume(
+        path,
+        &["create", "vg0/other", "a.img", "b.img", "--size", "4M"],
+    );
+    let serve = [
+        "serve",
+        media,
+        other,
+        "--listen",
+        "unix:s",
+        "--on-event",
+        "./hook",
+    ];
+    let (mut server, _) = Server::start(outboard(path, &serve));
+    let ask = |words: &[&str]| volume(path, &[&["snapshot"], words].concat());
+    ask(&["create", "vg0/media", "before", "-l", "100%ORIGIN"]);
+    ask(&["create", "vg0/media", "kept", "-l", "100%ORIGIN"]);
+    assert!(
+        write_served(path, "two")
+            .status()
+            .expect("it runs")
+            .success()
+    );
+
+    refuse_merge_with_a_client(path);
+    let planned = ask(&["merge", "vg0/before", "--dry-run"]);
+    assert!(planned.contains("nothing was written"), "{planned}");
+    let merged = ask(&["merge", "vg0/before"]);
+    assert!(
+        merged.starts_with("vg0/media is what before was; the server merges"),
+        "{merged}"
+    );
+    // From this moment on, whether all is merged or not.
+    let copied = answer(
+        path,
+        &["copy", "nbd+unix:///media?socket=s", "now", "--force"],
+    );
+    assert!(copied.contains("16.00 MiB"), "{copied}");
+    assert!(bytes(path, "now").iter().all(|byte| *byte == 1));
+    assert!(
+        write_served(path, "five")
+            .status()
+            .expect("it runs")
+            .success()
+    );
+    assert_eq!(first_event(path), "SnapshotMerged vg0/before vg0/media");
+    let list = json(path, &["snapshot", "list"]);
+    let names = list["snapshots"].as_array().expect("snapshots").iter();
+    assert!(names.map(|one| &one["name"]).eq(["kept"]), "{list}");
+    // The next one.
+    ask(&["create", "vg0/media", "again", "-l", "100%ORIGIN"]);
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+
+    assert!(volume(path, &["check", "a.img", "b.img"]).starts_with("vg0: good"));
+    let media = read(path, "media");
+    assert!(media[..1 << 20].iter().all(|byte| *byte == 5));
+    assert!(media[1 << 20..].iter().all(|byte| *byte == 1));
+    assert!(read(path, "again") == media);
+    assert!(read(path, "kept").iter().all(|byte| *byte == 1));
+}
+
+#[test]
+fn a_merge_that_was_begun_elsewhere_is_finished_by_the_server() {
+    let folder = media("16M");
+    let path = folder.path();
+    write(path, 1, 16 << 20);
+    snapshot(path, &["create", "vg0/media", "before", "-l", "100%ORIGIN"]);
+    write(path, 2, 16 << 20);
+    event_program(path);
+    // Each write takes its time, so that it is interrupted under way.
+    let slow = [
+        "volume",
+        "snapshot",
+        "merge",
+        "vg0/before",
+        "delay(a.img, write=200ms)",
+        "b.img",
+    ];
+    let mut merging = outboard(path, &slow).spawn().expect("it runs");
+    let is_merging = || snapshot(path, &["list"]).contains("merging").then_some(());
+    within_a_minute(is_merging);
+    merging.kill().expect("it runs");
+    merging.wait().expect("it ends");
+    let media = "media=volume(a.img, b.img, name=vg0/media)";
+    let serve = ["serve", media, "--listen", "unix:s", "--on-event", "./hook"];
+    let (mut server, _) = Server::start(outboard(path, &serve));
+    assert_eq!(first_event(path), "SnapshotMerged vg0/before vg0/media");
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+    assert!(read(path, "media").iter().all(|byte| *byte == 1));
+}
+
 #[test]
 fn a_full_snapshot_of_a_served_volume_is_an_event() {
     let folder = media("16M");
     let path = folder.path();
     std::fs::write(path.join("three"), vec![3; 16 << 20]).expect("a file");
-    let hook = path.join("hook");
-    std::fs::write(
-        &hook,
-        "#!/bin/sh\necho \"$1 $2 $OUTBOARD_ORIGIN\" >>events\n",
-    )
-    .expect("a file");
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&hook, executable).expect("it is ours");
+    event_program(path);
     let disk = "media=volume(a.img, b.img, name=vg0/media)";
     let serve = ["serve", disk, "--listen", "unix:s", "--on-event", "./hook"];
     let (_server, _) = Server::start(outboard(path, &serve));

@@ -102,6 +102,18 @@ impl Signature {
     }
 }
 
+impl Signature {
+    /// What it says that the disk holds, in one word or a few: `ext4`, `LVM2_member`, a partition table.
+    pub(crate) fn content(&self) -> String {
+        match (&self.kind, &self.table) {
+            (Some(kind), _) => kind.clone(),
+            (None, _) if !self.several.is_empty() => "signatures of several kinds".into(),
+            (None, Some(table)) => format!("a partition table ({table})"),
+            (None, None) => "something that blkid knows without a name".into(),
+        }
+    }
+}
+
 /// `ext4` of `filesystem:ext4:1.0`
 fn name(told: &str) -> String {
     told.split(':').nth(1).unwrap_or(told).to_owned()

@@ -33,6 +33,7 @@ impl Folders {
             ours: vec![self.ours.path().to_owned()],
             exports: Vec::new(),
             serials,
+            content: |_| Ok(None),
         };
         foreign.check(expression)
     }
@@ -147,11 +148,27 @@ fn an_export_of_a_user_is_written_only_when_its_uri_was_typed_and_one_of_ours_al
         ours: Vec::new(),
         exports: Vec::new(),
         serials: &[],
+        content: |_| Ok(None),
     };
     assert!(foreign.check("nbd://127.0.0.1:4321/disk").is_err());
     foreign.add_export("nbd://127.0.0.1:4321/disk".parse().expect("a URI"));
     assert_eq!(foreign.check("nbd://127.0.0.1:4321/disk"), Ok(()));
     assert!(foreign.check("nbd://127.0.0.1:4321/other").is_err());
+}
+
+#[test]
+fn an_export_that_holds_something_is_refused_through_a_node_also_when_its_uri_was_typed() {
+    let typed = ["nbd://nas.lan/photos".to_owned()];
+    let foreign = OwnWriteRules {
+        ours: Vec::new(),
+        exports: Vec::new(),
+        serials: &typed,
+        content: |_| Ok(Some("ext4".into())),
+    };
+    assert_eq!(
+        foreign.check("delay(nbd://nas.lan/photos, read=1ms)"),
+        Err("nbd://nas.lan/photos is not written: the export holds ext4".into())
+    );
 }
 
 #[test]
@@ -163,6 +180,7 @@ fn an_array_is_made_of_nothing_of_a_user() {
         ours: vec![folders.ours.path().to_owned()],
         exports: Vec::new(),
         serials: &[],
+        content: |_| Ok(None),
     };
     let check = |line: &str| {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();

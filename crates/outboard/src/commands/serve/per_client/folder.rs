@@ -335,11 +335,12 @@ fn write(path: &Path, record: &OverlayRecord) -> Result<()> {
     let work = || {
         let new_path = path.with_extension("new");
         let mut options = std::fs::OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&new_path)?;
+        // What a crash left is removed and not opened: where it is a symbolic link, another user chose where it leads.
+        match std::fs::remove_file(&new_path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let mut file = options.write(true).create_new(true).open(&new_path)?;
         file.write_all(record.text().as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&new_path, path)

@@ -129,6 +129,9 @@ fn an_overlay_is_stored_next_to_its_record_and_found_again() {
             .mode();
         assert_eq!(mode & 0o777, 0o700);
         drop(source);
+        // Written through, and the image was the record.
+        let unfinished = stage.overlays().join(&place).with_extension("0.1.new");
+        std::os::unix::fs::symlink(stage.golden(), unfinished).expect("a link");
         let source = stage.open(8).await;
         let disk = source.open(&client(1)).await.expect("it is there");
         assert_eq!(byte(&disk).await, 1);

@@ -1,4 +1,5 @@
-//! `outboard volume snapshot merge`: an origin becomes what its snapshot is.
+//! `outboard volume snapshot merge`: an origin becomes what its snapshot is. Without disks the server does it that has the
+//! group open.
 //!
 //! ```text
 //! text: the snapshot is being merged ─► its chunks into the origin, table by table ─► text: without the snapshot
@@ -10,10 +11,12 @@
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use nodes::volume::edit::GroupEdit;
+use nodes::volume::open::SnapshotChange;
 
 use super::super::change::{self, ChangeOptions, ChangeReport, failed_disks, parsed, stamp};
 use super::super::open_group::{OpenGroup, refused, unopened};
 use super::super::volume_path::VolumePath;
+use super::target::{self, ServerArgs};
 use crate::arrays;
 use crate::failure::Failure;
 use crate::graph::builder::Builder;
@@ -28,9 +31,12 @@ pub(crate) struct Args {
     #[arg(value_name = "GROUP/SNAPSHOT")]
     snapshot: VolumePath,
 
-    /// All disks of the group: files, devices or any other disks
+    /// All disks of the group: files, devices or any other disks; none if a server here has it open
     #[arg(value_name = "DISK")]
     disks: Vec<String>,
+
+    #[command(flatten)]
+    server: ServerArgs,
 
     #[command(flatten)]
     options: ChangeOptions,
@@ -39,7 +45,7 @@ pub(crate) struct Args {
 /// Merges a snapshot.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     if args.disks.is_empty() {
-        return Err(refuse_served(&args.snapshot));
+        return merge_served(args, format);
     }
     let interrupt = Interrupt::watch()?;
     change::run(&args.options, format, async |builder: &mut Builder| {
@@ -91,13 +97,25 @@ async fn merge(
     Ok(report)
 }
 
-/// The disk of an origin that is served cannot become the one that reads as its snapshot.
-fn refuse_served(snapshot: &VolumePath) -> Failure {
-    let group = &snapshot.group;
-    let what = format!("{snapshot} is merged only while no server has volumes of {group} open");
-    Failure::usage(what).next(format!(
-        "end their exports, and name all disks of {group} behind it"
-    ))
+/// Has the server begin, which goes on by itself.
+fn merge_served(args: &Args, format: Format) -> Result<(), Failure> {
+    let VolumePath { group, volume } = &args.snapshot;
+    let target = target::find(group, &args.server)?;
+    let mut edit = target.edit()?;
+    let begins = edit.begin_merge(volume);
+    if !begins.map_err(|error| refused(error, target.names()))? {
+        let what = format!("{} is being merged already", args.snapshot);
+        let next = "outboard volume snapshot list shows how much of it is left";
+        return Err(Failure::new(what).next(next));
+    }
+    let relation = target.group().snapshot_with_store(volume);
+    let origin = relation.map_or("", |relation| relation.origin);
+    let summary = format!(
+        "{group}/{origin} is what {volume} was; the server merges its chunks, and removes {volume} then"
+    );
+    let name = volume.clone();
+    let change = SnapshotChange::Merge { name };
+    target.change(&change, &edit, summary, &args.options, format)
 }
 
 /// A snapshot that was lost has nothing to merge.
