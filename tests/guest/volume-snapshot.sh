@@ -100,11 +100,12 @@ done
 same "volumes" "$(lvm lvs --noheadings -o lv_name vg | tr -d ' ' | tr '\n' ' ')" "data second third "
 same "the merge that the kernel finished" "$(sum /dev/mapper/vg-data)" "$merged"
 deactivate
-host remove second
 host remove third
+# One that our server merges while it has the origin open.
+merged=$(host merge-served second)
 activate
 same "volumes" "$(lvm lvs --noheadings -a -o lv_name vg | tr -d ' ' | tr '\n' ' ')" "data "
-same "the origin after a removal" "$(sum /dev/mapper/vg-data)" "$merged"
+same "the merge into what was served" "$(sum /dev/mapper/vg-data)" "$merged"
 deactivate
 
 group ABC
@@ -213,9 +214,10 @@ snapshot() {
     quietly outboard volume snapshot $command $path "$@" $members
 }
 
-# Three snapshots of ours: two while the origin is served and written, of which one is extended, and one afterwards.
-ours() {
+# Serves the origin.
+serve_data() {
     export OUTBOARD_RUNTIME_DIR=$PWD/run
+    rm -f socket
     outboard serve "data=$(volume "$members" data)" --listen unix:socket >serving 2>&1 &
     server=$!
     until test -S socket; do
@@ -225,16 +227,25 @@ ours() {
         }
         sleep 0.05
     done
-    quietly outboard volume snapshot create vg/data before --size 11M
-    put 0 5
-    quietly outboard volume snapshot create vg/data second --size 4M --chunk 64K --on B.img
-    quietly outboard volume snapshot extend vg/second --size +3M
-    put 20 2
+}
+
+stop_server() {
     kill -TERM $server
     wait $server || {
         cat serving
         exit 1
     }
+}
+
+# Three snapshots of ours: two while the origin is served and written, of which one is extended, and one afterwards.
+ours() {
+    serve_data
+    quietly outboard volume snapshot create vg/data before --size 11M
+    put 0 5
+    quietly outboard volume snapshot create vg/data second --size 4M --chunk 64K --on B.img
+    quietly outboard volume snapshot extend vg/second --size +12M
+    put 20 2
+    stop_server
     snapshot create vg/data third --size 6M --on C.img
     quietly outboard volume check $members
     echo "data:$(sum_of data):-"
@@ -266,8 +277,27 @@ begin() {
     echo $expected
 }
 
+# A merge that the server makes. It is over when the snapshot is gone.
+merge_served() {
+    expected=$(sum_of $1)
+    serve_data
+    quietly outboard volume snapshot merge vg/$1
+    for _ in $(seq 600); do
+        outboard volume snapshot list >list
+        grep -q "vg/$1" list || break
+        sleep 0.05
+    done
+    stop_server
+    test "$(sum_of data)" = $expected || {
+        echo "the origin does not read as the snapshot that was merged"
+        exit 1
+    }
+    echo $expected
+}
+
 case $1 in
 ours) ours ;;
+merge-served) merge_served $2 ;;
 begin) begin $2 ;;
 merge)
     members=$(images AB)

@@ -4,10 +4,12 @@ set -eu
 
 step() { echo "== $*"; }
 
-# Files of the system, but for what dpkg and its logs write about any package.
+# Files of the system, but for what dpkg and its logs write about any package, and the copies that tools for users make
+# before each change (passwd(5)).
 files() {
     find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages -o -path /var/log \
-        -o -path /var/lib/dpkg -o -path /var/cache -o -path /run \) -prune -o -print | LC_ALL=C sort
+        -o -path /var/lib/dpkg -o -path /var/cache -o -path /run \
+        -o -path '/etc/*-' \) -prune -o -print | LC_ALL=C sort
 }
 
 files >/tmp/before
@@ -31,7 +33,7 @@ step "a disk is served, copied, verified and inspected"
 cd /tmp
 outboard disk create media.img 64M
 head -c 1000000 /dev/urandom >data
-outboard serve media=media.img --listen unix:/tmp/socket --port-file /tmp/port >/tmp/serve.log 2>&1 &
+outboard serve media=media.img --listen unix:/tmp/socket >/tmp/serve.log 2>&1 &
 server=$!
 for _ in $(seq 100); do test -S /tmp/socket && break; sleep 0.1; done
 outboard copy --force --verify data "nbd+unix:///media?socket=/tmp/socket" || {

@@ -69,11 +69,17 @@ fn the_end_of_a_file_that_is_no_whole_sector_is_said_to_be_left_out() {
     }
     let folder = Folder::new();
     let path = folder.filled("odd.img", 1000, 1);
-    let mut server = Server::start(&[&path]);
+    let disk = format!("linear({path})");
+    let mut server = Server::start(&[&disk]);
     let said = server.process().stderr();
     assert_says(&said, &[&path, "488", "1000"]);
     let size = program("nbdinfo", &["--size", &server.uri("")]).ok();
     assert_eq!(size.trim(), "512");
+    drop(server);
+    // The file by itself has all of them.
+    let server = Server::start(&[&path]);
+    let size = program("nbdinfo", &["--size", &server.uri("")]).ok();
+    assert_eq!(size.trim(), "1000");
 }
 
 #[test]

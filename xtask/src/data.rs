@@ -45,6 +45,15 @@ pub(crate) fn hollow(path: &Path, size: u64) -> Result<()> {
     file.set_len(size).with_context(what)
 }
 
+/// Writes a page of data at every other page from `start` to `end`: between holes the map of a file is a long one.
+pub(crate) fn fragment(file: &std::fs::File, start: u64, end: u64) -> Result<()> {
+    let page = [b'd'; PIECE];
+    for offset in (start..end).step_by(2 * PIECE) {
+        file.write_all_at(&page, offset)?;
+    }
+    Ok(())
+}
+
 /// Reads all the data of a file, so that it is in the page cache: page by page, so that what was not there
 /// comes in small folios too.
 pub(crate) fn warm(path: &Path) -> Result<()> {

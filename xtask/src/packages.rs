@@ -79,6 +79,10 @@ pub(crate) const TESTS: &[Package] = &[
     package("openssh-client", "what sshfs talks through"),
     package("openssh-server", "the other end of SSHFS in the lab"),
     package("procps", "pgrep, on the hosts of the guides' consoles"),
+    package(
+        "prometheus",
+        "scrapes our metrics, and judges rules about them",
+    ),
     package("python3-libnbd", "nbdsh"),
     package("qemu-utils", "qemu-img, qemu-io and qemu-nbd as peers"),
     package("sshfs", "a mount that the lab measures"),

@@ -22,6 +22,8 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) enum Server {
     /// Ours.
     Ours,
+    /// Ours with blocking threads instead of io_uring.
+    OursThreads,
     /// An earlier binary of ours.
     Before,
     /// nbdkit's file plugin.
@@ -48,6 +50,7 @@ impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Ours => "outboard",
+            Self::OursThreads => "outboard, threads",
             Self::Before => "outboard before",
             Self::Nbdkit => "nbdkit",
             Self::NbdkitCow(None) => "nbdkit cow",
@@ -168,6 +171,10 @@ impl Launcher {
     fn start_logged(&self, server: Server, disk: &str, port: u16, log: &Path) -> Result<Serving> {
         match server {
             Server::Ours => self.start_ours(&self.ours, disk, port, log),
+            Server::OursThreads => {
+                let command = [&self.ours[..], &["--engine=threads".to_owned()]].concat();
+                self.start_ours(&command, disk, port, log)
+            }
             Server::Before => {
                 let command = self.before.as_ref();
                 let command = command.context("no earlier binary was given")?;

@@ -4,6 +4,7 @@
 //! soaked is not checked by its own code. A reply that does not match its request is an error.
 
 use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -17,8 +18,12 @@ pub(crate) const DISCONNECT: u16 = 2;
 pub(crate) const FLUSH: u16 = 3;
 /// `NBD_CMD_TRIM`
 pub(crate) const TRIM: u16 = 4;
+/// `NBD_CMD_CACHE`
+pub(crate) const CACHE: u16 = 5;
 /// `NBD_CMD_WRITE_ZEROES`
 pub(crate) const WRITE_ZEROES: u16 = 6;
+/// `NBD_CMD_BLOCK_STATUS`
+pub(crate) const BLOCK_STATUS: u16 = 7;
 /// `NBD_CMD_FLAG_FUA`
 pub(crate) const FUA: u16 = 1;
 
@@ -37,10 +42,13 @@ pub(crate) const CHUNK_DONE: u16 = 1;
 pub(crate) const CHUNK_NONE: u16 = 0;
 pub(crate) const CHUNK_DATA: u16 = 1;
 const CHUNK_HOLE: u16 = 2;
+const CHUNK_STATUS: u16 = 5;
 
 const OPTION_MAGIC: &[u8; 8] = b"IHAVEOPT";
 pub(crate) const OPTION_EXPORT_NAME: u32 = 1;
 pub(crate) const OPTION_STRUCTURED_REPLY: u32 = 8;
+const OPTION_GO: u32 = 7;
+const OPTION_SET_META_CONTEXT: u32 = 10;
 const OPTION_REPLY_LEN: usize = 20;
 const FIXED_NEWSTYLE_NO_ZEROES: u32 = 3;
 pub(crate) const ACK: u32 = 1;
@@ -201,6 +209,73 @@ pub(crate) fn negotiate(
         .read_exact(&mut size_and_flags)
         .context("no export")?;
     Fields(&size_and_flags).u64()
+}
+
+/// The handshake of a client that requests structured replies and `base:allocation`.
+fn negotiate_status(stream: &mut (impl Read + Write), export: &str) -> Result<()> {
+    const CONTEXT: &[u8] = b"base:allocation";
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).context("no greeting")?;
+    stream.write_all(&FIXED_NEWSTYLE_NO_ZEROES.to_be_bytes())?;
+    let word = |len: usize| u32::try_from(len).map(u32::to_be_bytes);
+    let name = [&word(export.len())?[..], export.as_bytes()].concat();
+    let one_query = [&word(1)?[..], &word(CONTEXT.len())?, CONTEXT].concat();
+    let options = [
+        (OPTION_STRUCTURED_REPLY, Vec::new()),
+        (OPTION_SET_META_CONTEXT, [&name[..], &one_query].concat()),
+        (OPTION_GO, [&name[..], &[0, 0]].concat()),
+    ];
+    for (number, data) in options {
+        stream.write_all(&option(number, &data)?)?;
+        loop {
+            let mut head = [0; OPTION_REPLY_LEN];
+            stream
+                .read_exact(&mut head)
+                .context("no answer to an option")?;
+            let mut fields = Fields(&head[12..]);
+            let (kind, len) = (fields.u32()?, fields.u32()?);
+            stream.read_exact(&mut vec![0; usize::try_from(len)?])?;
+            ensure!(kind >> 31 == 0, "option {number} was refused: {kind:#x}");
+            if kind == ACK {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Connects to `export` of a server of this machine, and negotiates the status.
+pub(crate) fn connect_status(port: u16, export: &str) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_nodelay(true)?;
+    negotiate_status(&mut stream, export).context("the handshake")?;
+    Ok(stream)
+}
+
+/// Takes one whole reply of a client that has negotiated the status, whatever it was about; its cookie.
+pub(crate) fn take_any(stream: &mut impl Read) -> Result<u64> {
+    loop {
+        let mut bytes = [0; CHUNK_LEN];
+        let (magic, rest) = bytes.split_at_mut(MAGIC_LEN);
+        stream.read_exact(magic).context("no reply")?;
+        let len = head_len(magic.try_into()?)?;
+        stream.read_exact(&mut rest[..len - MAGIC_LEN])?;
+        if len == SIMPLE_LEN {
+            return Ok(head(&bytes[..len])?.cookie);
+        }
+        let mut fields = Fields(&bytes[MAGIC_LEN..]);
+        let (flags, kind) = (fields.u16()?, fields.u16()?);
+        let (cookie, payload) = (fields.u64()?, fields.u32()?);
+        stream.read_exact(&mut vec![0; usize::try_from(payload)?])?;
+        let known = [CHUNK_NONE, CHUNK_DATA, CHUNK_HOLE, CHUNK_STATUS];
+        ensure!(
+            known.contains(&kind),
+            "the server answered with a chunk of type {kind:#x}"
+        );
+        if flags & CHUNK_DONE != 0 {
+            return Ok(cookie);
+        }
+    }
 }
 
 fn option(number: u32, data: &[u8]) -> Result<Vec<u8>> {

@@ -118,10 +118,11 @@ impl Host {
     /// Starts a command that goes on.
     pub(crate) fn start_server(&mut self, command: &str) -> Result<Started, String> {
         let started = self.give(command, |number| {
-            // The trap is for the shell alone: it lives to write down how the command ended.
+            // The trap is for the shell alone: it lives to write down how the command ended, once it has written that it
+            // does.
             format!(
                 "env --default-signal setsid bash --noprofile --norc -c 'trap : INT TERM; \
-                 . {INSIDE}/command-{number}; echo $? >{INSIDE}/status-{number}' \
+                 echo >{INSIDE}/trap-{number}; . {INSIDE}/command-{number}; echo $? >{INSIDE}/status-{number}' \
                  </dev/null >{INSIDE}/output-{number} 2>&1 & echo $! >{INSIDE}/group-{number}"
             )
         })?;
@@ -185,6 +186,14 @@ impl Host {
         delay: Duration,
     ) -> Result<Outcome, String> {
         let started = self.start_server(command)?;
+        // A shell without its trap ends of the signal, and no status is ever written.
+        let trap = self
+            .folder
+            .join(format!("run/guide/trap-{}", started.number));
+        let is_set = self
+            .shell
+            .wait_until(command, LIMIT, |_| trap.exists().then_some(()));
+        is_set.map_err(|e| e.to_string())?;
         std::thread::sleep(delay);
         self.signal(&started, "INT")?;
         self.forget(&started);

@@ -135,6 +135,7 @@ impl<'a> Mirror<'a> {
             block_size: WRITE,
             jobs: 1,
             depth: 1,
+            rate: None,
         };
         let (size, bytes) = (LARGE, WRITE.into());
         one(serving, &first, Until::Once { size, bytes })?;
@@ -152,6 +153,7 @@ impl<'a> Mirror<'a> {
             block_size: WRITE,
             jobs: 1,
             depth: 32,
+            rate: None,
         };
         let (size, bytes) = (LARGE, WRITES * u64::from(WRITE));
         self.ask(serving, "fail", &["--member", &member])?;
@@ -359,6 +361,7 @@ fn in_order(pattern: &'static str, file: &Path) -> Result<Sample> {
         block_size: 1 << 20,
         jobs: 1,
         depth: 8,
+        rate: None,
     };
     let (size, bytes) = (LARGE, LARGE);
     let outcome = fio::run(&load, Target::Scratch(file), Until::Once { size, bytes })?;

@@ -71,6 +71,9 @@ pub(crate) fn run(load: &Load, target: Target<'_>, until: Until) -> Result<Outco
         .arg(format!("--bs={}", load.block_size))
         .arg(format!("--numjobs={}", load.jobs))
         .arg(format!("--iodepth={}", load.depth));
+    if let Some(rate) = load.rate {
+        command.arg(format!("--rate_iops={rate}"));
+    }
     match target {
         Target::Export(uri) => command.args(["--ioengine=nbd", &format!("--uri={uri}")]),
         Target::File(path) => command

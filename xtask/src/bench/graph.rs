@@ -107,6 +107,7 @@ pub(super) fn overlay_open(launcher: &Launcher, args: &Args) -> Result<Vec<Measu
         block_size: EXCEPTION,
         jobs: 1,
         depth: 32,
+        rate: None,
     };
     let until = Until::Once {
         size: LARGE_SIZE,

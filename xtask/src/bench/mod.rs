@@ -10,6 +10,7 @@ pub(crate) mod bare;
 mod busy;
 mod figures;
 mod fio;
+mod flood;
 mod generator;
 mod graph;
 mod idle;
@@ -21,7 +22,9 @@ mod report;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod thin;
 mod tools;
+mod volume_rows;
 mod volumes;
 mod work;
 
@@ -176,6 +179,7 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::Tls => tools::tls(launcher, args, binary),
         Work::Copy(direction) => tools::copy(launcher, args, binary, *direction),
         Work::Map => tools::map(launcher, args, binary),
+        Work::Flood(probe) => flood::measure(launcher, args, *probe),
         Work::Replies(crowd) => busy::replies(launcher, args, *crowd),
         Work::Direct(load) => direct(launcher, args, load),
         Work::Attached(load) => attach::measure(launcher, args, binary, load),
@@ -197,6 +201,8 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::Volume(kind, load) => volumes::load(launcher, args, binary, *kind, load),
         Work::OriginFirst(load) => volumes::origin_first(launcher, args, binary, load),
         Work::VolumeMove(load) => volumes::move_extents(launcher, args, binary, load),
+        Work::ThinRead(load) => thin::load(launcher, args, binary, load),
+        Work::ThinOpen(load) => thin::open(launcher, args, binary, load),
         Work::VolumeUpdate => volumes::update(launcher, args, binary),
         Work::Reserved(load) => graph::reserved(launcher, args, servers, load),
         Work::Idle { connections } => idle::measure(launcher, args, *connections),

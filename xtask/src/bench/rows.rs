@@ -5,7 +5,8 @@
 
 use super::figures::Figure;
 use super::parity_rows::PARITY_ROWS;
-use super::work::{Crowd, Direction, Load, Shape, VolumeKind, Work};
+use super::volume_rows::VOLUME_ROWS;
+use super::work::{Crowd, Direction, Load, Probe, Shape, Work};
 
 /// What a figure is held against.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +32,7 @@ pub(crate) struct Mark {
 
 impl Mark {
     /// The same mark against another peer than the first.
-    const fn against(self, peer: &'static str) -> Self {
+    pub(super) const fn against(self, peer: &'static str) -> Self {
         Self {
             peer: Some(peer),
             ..self
@@ -57,6 +58,7 @@ pub(super) const fn load(pattern: &'static str, block_size: u32, jobs: u32, dept
         block_size,
         jobs,
         depth,
+        rate: None,
     }
 }
 
@@ -68,7 +70,7 @@ pub(super) const fn at_least(figure: Figure, ratio: f64) -> Mark {
     }
 }
 
-const fn below(figure: Figure, limit: f64) -> Mark {
+pub(super) const fn below(figure: Figure, limit: f64) -> Mark {
     Mark {
         figure,
         bound: Bound::AtMost(limit),
@@ -76,7 +78,7 @@ const fn below(figure: Figure, limit: f64) -> Mark {
     }
 }
 
-const fn at_most(figure: Figure, ratio: f64) -> Mark {
+pub(super) const fn at_most(figure: Figure, ratio: f64) -> Mark {
     Mark {
         figure,
         bound: Bound::RatioAtMost(ratio),
@@ -88,17 +90,14 @@ const fn at_most(figure: Figure, ratio: f64) -> Mark {
 const TAIL: Mark = at_most(Figure::P999, 0.6);
 
 /// Four kilobytes at random places, from two jobs.
-const READ_4K: Load = load("randread", 4 << 10, 2, 32);
-const WRITE_4K: Load = load("randwrite", 4 << 10, 2, 32);
+pub(super) const READ_4K: Load = load("randread", 4 << 10, 2, 32);
+pub(super) const WRITE_4K: Load = load("randwrite", 4 << 10, 2, 32);
 
 /// Where bytes are merely elsewhere.
 pub(super) const MOVED: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.95)]];
 
-/// Where nothing is added.
-const UNTOUCHED: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.97)]];
-
 /// Where requests are cut, or what they meet is looked up.
-const PUT_TOGETHER: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.9)]];
+pub(super) const PUT_TOGETHER: &[&[Mark]] = &[&[at_least(Figure::Rate, 0.9)]];
 
 /// The rows of composed disks.
 const fn composed(name: &'static str, title: &'static str, shape: Shape, load: Load) -> Row {
@@ -113,16 +112,16 @@ const fn composed(name: &'static str, title: &'static str, shape: Shape, load: L
     }
 }
 
-/// The rows of logical volumes.
-const fn volume(name: &'static str, title: &'static str, kind: VolumeKind, load: Load) -> Row {
+/// The processor's time is that of the second that begins 1 s after the flood.
+const FLOOD_MARKS: &[&[Mark]] = &[&[at_most(Figure::P99, 2.0), below(Figure::Core, 1.0)]];
+
+/// The rows of one client in a flood by others.
+const fn flood(name: &'static str, title: &'static str, probe: Probe) -> Row {
     Row {
         name,
         title,
-        work: Work::Volume(kind, load),
-        marks: match kind {
-            VolumeKind::Linear | VolumeKind::Striped | VolumeKind::OriginWritten => MOVED,
-            VolumeKind::OriginRead => UNTOUCHED,
-        },
+        work: Work::Flood(probe),
+        marks: FLOOD_MARKS,
     }
 }
 
@@ -134,10 +133,10 @@ const COPY_MARKS: &[&[Mark]] = &[&[
 
 /// All rows, in the order they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(PARITY_ROWS)
+    ROWS.iter().chain(VOLUME_ROWS).chain(PARITY_ROWS)
 }
 
-/// All but those of parity.
+/// All but those of volumes and of parity.
 const ROWS: &[Row] = &[
     Row {
         name: "read-4k",
@@ -257,6 +256,21 @@ const ROWS: &[Row] = &[
         work: Work::Map,
         marks: &[&[at_most(Figure::Seconds, 1.0)]],
     },
+    flood(
+        "flood-read",
+        "4 KiB uncached read while 16 clients have 64 queries of 1 GiB with 131,072 holes in flight each",
+        Probe::Read,
+    ),
+    flood(
+        "flood-write",
+        "4 KiB write + FUA in the same flood",
+        Probe::Write,
+    ),
+    flood(
+        "flood-status",
+        "status of 1 MiB in the same flood",
+        Probe::Status,
+    ),
     Row {
         name: "attach-4k",
         title: "ext4 on attach (FUSE + loop), 4 KiB random read, direct, QD 32",
@@ -340,63 +354,6 @@ const ROWS: &[Row] = &[
                 peer: None,
             },
         ]],
-    },
-    volume(
-        "volume-read",
-        "linear volume, 4 KiB random read, 2 jobs x QD 32",
-        VolumeKind::Linear,
-        READ_4K,
-    ),
-    volume(
-        "volume-write",
-        "linear volume, 4 KiB random write, 2 jobs x QD 32",
-        VolumeKind::Linear,
-        WRITE_4K,
-    ),
-    volume(
-        "striped-read",
-        "volume striped over 4, 4 KiB random read, 2 jobs x QD 32",
-        VolumeKind::Striped,
-        READ_4K,
-    ),
-    volume(
-        "striped-write",
-        "volume striped over 4, 4 KiB random write, 2 jobs x QD 32",
-        VolumeKind::Striped,
-        WRITE_4K,
-    ),
-    Row {
-        name: "origin-first",
-        title: "origin of a snapshot, 4 KiB random first writes, 1 job, QD 32",
-        work: Work::OriginFirst(load("randwrite", 4 << 10, 1, 32)),
-        marks: &[&[
-            at_least(Figure::Rate, 0.5),
-            at_least(Figure::Rate, 2.0).against("qemu-nbd qcow2"),
-        ]],
-    },
-    volume(
-        "origin-write",
-        "origin of a snapshot, 4 KiB random later writes, 2 jobs x QD 32",
-        VolumeKind::OriginWritten,
-        WRITE_4K,
-    ),
-    volume(
-        "origin-read",
-        "origin of a snapshot, 4 KiB random read, 2 jobs x QD 32",
-        VolumeKind::OriginRead,
-        READ_4K,
-    ),
-    Row {
-        name: "volume-move",
-        title: "a volume moved to another disk under 4 KiB random writes, 1 job, QD 4",
-        work: Work::VolumeMove(load("randwrite", 4 << 10, 1, 4)),
-        marks: &[&[at_least(Figure::Bandwidth, 0.7), at_most(Figure::P99, 3.0)]],
-    },
-    Row {
-        name: "volume-update",
-        title: "a change of a group with 1,000 volumes on 20 disks",
-        work: Work::VolumeUpdate,
-        marks: &[&[below(Figure::Seconds, 0.3)]],
     },
     Row {
         name: "reserve-4k",

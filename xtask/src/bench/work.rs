@@ -13,6 +13,8 @@ pub(crate) struct Load {
     pub(crate) jobs: u32,
     /// Requests in flight for each job.
     pub(crate) depth: u32,
+    /// Requests a second of each job, at most.
+    pub(crate) rate: Option<u32>,
 }
 
 /// How a row is measured.
@@ -32,6 +34,8 @@ pub(crate) enum Work {
     Copy(Direction),
     /// Reporting which parts of a disk hold data.
     Map,
+    /// One client while others flood the server with queries of the allocation.
+    Flood(Probe),
     /// ext4 on an attached disk against ext4 on nbdfuse, both over a loop device.
     Attached(Load),
     /// Memory of the server for each idle connection.
@@ -73,6 +77,10 @@ pub(crate) enum Work {
     OriginFirst(Load),
     /// Moving a volume to another disk while users write it.
     VolumeMove(Load),
+    /// A thin volume against a plain file.
+    ThinRead(Load),
+    /// Opening a large thin pool, and reading it.
+    ThinOpen(Load),
     /// Changing the metadata of a large group.
     VolumeUpdate,
     /// What the lab and an agent take of a processor while something is measured.
@@ -153,6 +161,17 @@ pub(crate) enum VolumeKind {
     OriginRead,
     /// With a snapshot that has all of the data.
     OriginWritten,
+}
+
+/// What a client does one at a time while others flood its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// Reads of 4 KiB that are not in the page cache.
+    Read,
+    /// Writes of 4 KiB with FUA.
+    Write,
+    /// The allocation of 1 MiB.
+    Status,
 }
 
 /// The load of our own generator: reads at random offsets.

@@ -76,6 +76,14 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
         let to = format!("lib/systemd/system/{unit}");
         tree.copy(&format!("packaging/{unit}"), &to, DATA)?;
     }
+    for about in [
+        "prometheus/outboard.rules.yml",
+        "prometheus/outboard.test.yml",
+        "grafana/outboard.json",
+    ] {
+        let to = format!("usr/share/outboard/{about}");
+        tree.copy(&format!("packaging/{about}"), &to, DATA)?;
+    }
     for script in ["postinst", "prerm", "postrm"] {
         tree.script(&format!("packaging/debian/outboard.{script}"), script)?;
     }

@@ -3,9 +3,10 @@
 //!
 //! Each client has a region of a disk for itself and knows what every byte of it may be ([`region`]); each
 //! life begins by reading all of it, and at the end the images are read past the server. Between two rounds,
-//! when no client is there, the server must have given back every descriptor and its memory. Decisions come
-//! from a seed, which is printed; how the machine interleaves them does not.
+//! when no client is there, the server must have given back every descriptor and its memory. Each round ends with
+//! [floods](flood). Decisions come from a seed, which is printed; how the machine interleaves them does not.
 
+mod flood;
 mod place;
 mod plans;
 mod programs;
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{clock, packages, process, shell};
+use crate::{clock, packages, process, shell, wire};
 use place::{Image, Place, SHARED};
 use raw::Client;
 use region::Region;
@@ -155,16 +156,18 @@ fn soak(args: &Args, binary: &Path, length: Duration) -> Result<()> {
     let mut after = Vec::new();
     for number in 1..=args.rounds {
         let (tally, peak_kib) = round(&place, &mut slots, length)?;
+        let longest = flood::round(&place, number)?;
         let idle = idle(&place, after.first())?;
         println!(
-            "round {number}: {} lives, {} of them killed, {} requests, {} MiB; at most {:.0} MiB, idle {:.1} MiB and {} descriptors",
+            "round {number}: {} lives, {} of them killed, {} requests, {} MiB; at most {:.0} MiB, idle {:.1} MiB and {} descriptors; {}",
             tally.lives,
             tally.killed,
             tally.requests,
             tally.bytes >> 20,
             peak_kib / 1024.0,
             idle.memory_kib / 1024.0,
-            idle.descriptors
+            idle.descriptors,
+            longest
         );
         after.push(idle);
     }
@@ -172,7 +175,9 @@ fn soak(args: &Args, binary: &Path, length: Duration) -> Result<()> {
         let mut tally = Tally::default();
         slot.client(&place, &mut tally).check()?;
     }
-    place.stop()?;
+    let floods = flood::begin(&place, wire::BLOCK_STATUS)?;
+    place.stop(flood::STOP_LIMIT)?;
+    drop(floods);
     check_growth(&after)?;
     check_images(&folder, &mut slots)?;
     println!("nothing lost, nothing leaked");
@@ -218,6 +223,7 @@ fn slots(count: u32, seed: u64) -> (Vec<Slot>, Vec<Image>) {
             size: shared.max(REGION_LEN as u64),
         },
     );
+    images.push(flood::image());
     (slots, images)
 }
 

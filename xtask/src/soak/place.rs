@@ -185,9 +185,9 @@ impl Place {
         }
     }
 
-    /// Stops the server, which must end with success and without a panic in its log.
-    pub(super) fn stop(mut self) -> Result<()> {
-        let status = self.server.terminate(LIMIT)?;
+    /// Stops the server, which must end within `limit`, with success and without a panic in its log.
+    pub(super) fn stop(mut self, limit: Duration) -> Result<()> {
+        let status = self.server.terminate(limit)?;
         ensure!(status.success(), "the server ended with {status}");
         let logged = std::fs::read_to_string(&self.log)?;
         let panics = logged.lines().find(|line| line.contains("panic"));

@@ -1,0 +1,212 @@
+//! The metrics of a server in the hands of Prometheus: its own checker, the alert rules and the dashboard that the package has,
+//! each query of which has an answer from a real Prometheus that scrapes a real server.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use outboard_tests::image::{Folder, MIB};
+use outboard_tests::said;
+use outboard_tests::server::Server;
+use serde_json::Value;
+use testkit::proc::Process;
+use testkit::requires;
+
+/// How long Prometheus may take to start, and to scrape twice.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn packaging() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging")
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// What is behind a URL of the loopback.
+fn get(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .ok()?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    head.contains(" 200 ").then(|| body.to_owned())
+}
+
+/// The answer of Prometheus to a query: how many series.
+fn query(port: u16, expression: &str) -> usize {
+    let escaped: String = expression
+        .bytes()
+        .map(|byte| format!("%{byte:02x}"))
+        .collect();
+    let answer = get(port, &format!("/api/v1/query?query={escaped}"));
+    let answer = answer.unwrap_or_else(|| panic!("{expression} is no query"));
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    assert_eq!(answer["status"], "success", "{expression}: {answer}");
+    answer["data"]["result"].as_array().expect("series").len()
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {text}");
+    text
+}
+
+/// A server of an array and of a volume with a snapshot, with requests that it has answered; and the port of its metrics.
+fn server(folder: &Folder) -> (Server, u16) {
+    let disks = ["a", "b", "c"].map(|name| folder.empty(name, 48 * MIB));
+    let [a, b, c] = &disks;
+    let outboard = |words: &[&str]| run(&mut said::outboard(words));
+    let backup = folder.empty("none", 0);
+    let backup = Path::new(&backup).parent().expect("a folder");
+    let backup = format!("--backup={}", backup.display());
+    outboard(&["array", "create", a, b, "--level=1", "--assume-clean"]);
+    outboard(&[
+        "volume",
+        "create",
+        "vg/data",
+        "--disks",
+        c,
+        "--size=8M",
+        &backup,
+    ]);
+    outboard(&[
+        "volume",
+        "snapshot",
+        "create",
+        "vg/data",
+        "before",
+        c,
+        "--size=4M",
+        &backup,
+    ]);
+    let port = free_port();
+    let server = Server::start(&[
+        &format!("data=volume({c}, name=vg/data)"),
+        &format!("photos=array({a}, {b})"),
+        &format!("--metrics=127.0.0.1:{port}"),
+    ]);
+    let content = folder.empty("content", MIB);
+    for export in ["data", "photos"] {
+        outboard(&[
+            "copy",
+            &content,
+            &server.uri(export),
+            "--force",
+            "--detect-zeroes=never",
+        ]);
+    }
+    (server, port)
+}
+
+#[test]
+fn promtool_finds_the_metrics_and_the_rules_good() {
+    if !requires::all(&[requires::command("promtool")]) {
+        return;
+    }
+    let folder = Folder::new();
+    let (_server, port) = server(&folder);
+    let metrics = get(port, "/metrics").expect("metrics");
+    let mut check = Command::new("promtool");
+    check.args(["check", "metrics"]).stdin(Stdio::piped());
+    check.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = check.spawn().expect("promtool");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(metrics.as_bytes()).expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    let found = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && found.is_empty(), "{found}");
+    let prometheus = packaging().join("prometheus");
+    let promtool = |words: &[&str]| {
+        run(Command::new("promtool")
+            .args(words)
+            .current_dir(&prometheus))
+    };
+    promtool(&["check", "rules", "outboard.rules.yml"]);
+    promtool(&["test", "rules", "outboard.test.yml"]);
+    let rules = std::fs::read_to_string(prometheus.join("outboard.rules.yml")).expect("rules");
+    assert_are_there(&rules, &metrics);
+}
+
+/// That all our metrics in a text are among those that a server has.
+fn assert_are_there(text: &str, metrics: &str) {
+    let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+    let words = text.split(|c| !is_part(c));
+    let mut count = 0;
+    for name in words.filter(|word| word.starts_with("outboard_")) {
+        let is_there = metrics
+            .lines()
+            .any(|line| line.starts_with(&format!("# TYPE {name} ")));
+        let histogram = name.trim_end_matches("_bucket");
+        let is_bucket = metrics.contains(&format!("# TYPE {histogram} histogram"));
+        assert!(is_there || is_bucket, "no server has {name}");
+        count += 1;
+    }
+    assert!(count > 5, "{count} metrics");
+}
+
+#[test]
+fn prometheus_answers_each_query_of_the_dashboard_and_loads_the_rules() {
+    if !requires::all(&[requires::command("prometheus")]) {
+        return;
+    }
+    let folder = Folder::new();
+    let (_server, metrics) = server(&folder);
+    let port = free_port();
+    let rules = packaging().join("prometheus/outboard.rules.yml");
+    let config = format!(
+        "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: ['{}']\n\
+         scrape_configs:\n- job_name: outboard\n  static_configs: [{{ targets: ['127.0.0.1:{metrics}'] }}]\n",
+        rules.display()
+    );
+    let config_at = folder.empty("prometheus.yml", 0);
+    std::fs::write(&config_at, config).expect("a file");
+    let mut command = Command::new("prometheus");
+    command.args([
+        format!("--config.file={config_at}"),
+        format!("--storage.tsdb.path={config_at}.data"),
+        format!("--web.listen-address=127.0.0.1:{port}"),
+    ]);
+    let mut prometheus = Process::start(&mut command).expect("it starts");
+    let scraped = "count_over_time(up[1m]) > 2";
+    let is_ready = || get(port, "/-/ready").is_some() && query(port, scraped) == 1;
+    let ready = prometheus.wait_until("scrapes", LIMIT, |_| is_ready().then_some(()));
+    ready.unwrap_or_else(|error| panic!("{error}"));
+    let loaded: Value =
+        serde_json::from_str(&get(port, "/api/v1/rules").expect("rules")).expect("JSON");
+    let loaded = loaded["data"]["groups"][0]["rules"]
+        .as_array()
+        .expect("rules");
+    assert!(loaded.len() >= 9, "{loaded:?}");
+    assert!(
+        loaded.iter().all(|rule| rule["lastError"].is_null()),
+        "{loaded:?}"
+    );
+    let dashboard = std::fs::read(packaging().join("grafana/outboard.json")).expect("a dashboard");
+    let dashboard: Value = serde_json::from_slice(&dashboard).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    for panel in panels {
+        for target in panel["targets"].as_array().expect("targets") {
+            let expression = target["expr"].as_str().expect("a query");
+            let expression = expression
+                .replace("$__rate_interval", "1m")
+                .replace("$server", ".+");
+            let series = query(port, &expression);
+            // No sync is running.
+            let is_idle = expression.contains("outboard_array_sync");
+            assert_eq!(series > 0, !is_idle, "{}: {series} series", panel["title"]);
+        }
+    }
+    assert!(panels.len() >= 10);
+}
