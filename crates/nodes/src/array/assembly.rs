@@ -107,6 +107,13 @@ pub(crate) enum OtherKind {
         /// Whether what the bitmap says is enough to bring it up to date.
         by_bitmap: bool,
     },
+    /// It is to take the place of a member that still works, and gets all that is written to that.
+    Replacement {
+        /// The part of both.
+        part: u16,
+        /// Up to where it is a copy of that member, bytes of its data; `None`: all of it.
+        to: Option<u64>,
+    },
     /// The array says that it failed, or it lost to the side that is preferred.
     Failed,
 }

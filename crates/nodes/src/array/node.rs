@@ -146,6 +146,21 @@ impl Array {
         }
     }
 
+    /// Makes a spare a copy of a member, in the background, while both get what is written; the spare takes its place then. `with`:
+    /// the spare's name, or any.
+    ///
+    /// # Errors
+    /// There are none of these names, the member is not in sync, or superblocks cannot record it (0.90).
+    pub async fn replace(&self, member: &str, with: Option<&str>) -> Result<(), ArrayError> {
+        match &self.kind {
+            Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be replaced")),
+            Kind::Redundant(array) => {
+                self.must_be_md()?;
+                array.replace(member, with).await
+            }
+        }
+    }
+
     /// Changes how many parts a mirror has.
     ///
     /// # Errors

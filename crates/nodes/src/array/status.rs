@@ -104,6 +104,8 @@ pub enum MemberState {
     InSync,
     /// It is rebuilt up to this byte.
     Rebuilding(u64),
+    /// It is to take the place of a member that works, and is a copy of that up to this byte.
+    Replacing(u64),
     /// It waits for a member to fail.
     Spare,
     /// It failed, and the array goes on without it.

@@ -6,6 +6,7 @@ mod divergence;
 mod growth_refusals;
 mod life;
 mod open;
+mod replace;
 mod slow;
 mod striped;
 pub(in crate::array) mod two_hosts;

@@ -70,6 +70,7 @@ pub(crate) async fn apply(
         ArrayStep::ReAdd { disk } => array.re_add(member(array, &disk, opener).await?).await,
         ArrayStep::Fail { member } => array.fail(&member).await,
         ArrayStep::Remove { member } => array.remove(&member).await,
+        ArrayStep::Replace { member, with } => array.replace(&member, with.as_deref()).await,
         ArrayStep::Grow { parts } => array.grow(parts).await,
         ArrayStep::Scrub { repair: true } => array.scrub(SyncKind::Repair),
         ArrayStep::Scrub { repair: false } => array.scrub(SyncKind::Check),

@@ -130,6 +130,8 @@ pub(crate) enum MemberHealth {
     InSync,
     /// It is being rebuilt, in full or by the bitmap.
     Rebuilding,
+    /// It becomes a copy of a member, and takes its place then.
+    Replacement,
     /// It replaces the next member that fails.
     Spare,
     /// It failed.
@@ -232,7 +234,12 @@ impl ArrayReport {
 
     /// Whether a sync is running.
     pub(crate) fn is_busy(&self) -> bool {
-        let rebuilding = |member: &MemberReport| member.state == MemberHealth::Rebuilding;
+        let rebuilding = |member: &MemberReport| {
+            matches!(
+                member.state,
+                MemberHealth::Rebuilding | MemberHealth::Replacement
+            )
+        };
         self.sync.is_some() || self.members.iter().any(rebuilding)
     }
 
@@ -263,6 +270,7 @@ impl MemberReport {
         let (state, rebuilt_to) = match member.state {
             MemberState::InSync => (MemberHealth::InSync, None),
             MemberState::Rebuilding(to) => (MemberHealth::Rebuilding, Some(to)),
+            MemberState::Replacing(to) => (MemberHealth::Replacement, Some(to)),
             MemberState::Spare => (MemberHealth::Spare, None),
             MemberState::Failed => (MemberHealth::Failed, None),
             MemberState::Stale => (MemberHealth::Stale, None),
@@ -349,9 +357,10 @@ impl SyncOperation {
 
 impl MemberHealth {
     /// All of them.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::InSync,
         Self::Rebuilding,
+        Self::Replacement,
         Self::Spare,
         Self::Failed,
         Self::Stale,
@@ -363,6 +372,7 @@ impl MemberHealth {
         match self {
             Self::InSync => "in sync",
             Self::Rebuilding => "rebuilding",
+            Self::Replacement => "replacement",
             Self::Spare => "spare",
             Self::Failed => "failed",
             Self::Stale => "stale",

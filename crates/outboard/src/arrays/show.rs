@@ -218,7 +218,10 @@ pub(crate) fn with_newcomers(before: &ArrayReport, now: &ArrayReport) -> Option<
     let is_here = |member: &&MemberReport| {
         matches!(
             member.state,
-            MemberHealth::InSync | MemberHealth::Rebuilding | MemberHealth::Spare
+            MemberHealth::InSync
+                | MemberHealth::Rebuilding
+                | MemberHealth::Replacement
+                | MemberHealth::Spare
         )
     };
     let here = |report: &ArrayReport| -> Vec<String> {

@@ -46,6 +46,14 @@ pub(crate) enum ArrayStep {
         /// Its name.
         member: String,
     },
+    /// Make a spare a copy of a member, and give it that member's place.
+    Replace {
+        /// The member's name.
+        member: String,
+        /// The spare's; any if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        with: Option<String>,
+    },
     /// Change the count of parts.
     Grow {
         /// How many.
@@ -72,6 +80,11 @@ impl fmt::Display for ArrayStep {
             Self::ReAdd { disk } => write!(f, "to take {disk} back"),
             Self::Fail { member } => write!(f, "to fail {member}"),
             Self::Remove { member } => write!(f, "to remove {member}"),
+            Self::Replace { member, with: None } => write!(f, "to replace {member}"),
+            Self::Replace {
+                member,
+                with: Some(with),
+            } => write!(f, "to replace {member} with {with}"),
             Self::Grow { parts } => write!(f, "to have {parts} copies"),
             Self::Scrub { repair: false } => f.write_str("a scrub"),
             Self::Scrub { repair: true } => f.write_str("a scrub that repairs"),

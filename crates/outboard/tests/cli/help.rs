@@ -28,6 +28,7 @@ const COMMANDS: &[&[&str]] = &[
     &["array", "add"],
     &["array", "fail"],
     &["array", "remove"],
+    &["array", "replace"],
     &["array", "re-add"],
     &["array", "scrub"],
     &["array", "grow"],

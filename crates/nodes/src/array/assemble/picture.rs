@@ -31,6 +31,8 @@ pub enum Membership {
     Replacement {
         /// The part.
         part: u16,
+        /// Up to this byte of its data it holds what that member does; `None`: all of it.
+        to: Option<u64>,
     },
     /// The array went on without it.
     Stale {
@@ -84,6 +86,8 @@ impl Picture {
             .iter()
             .map(|member| membership(member, fresh, prefer.is_some()))
             .collect();
+        let has_old_logs = fresh.keeps_ppl() && fresh.synced_to.is_some();
+        hold_what_others_lost(&mut memberships, has_old_logs);
         for index in went_their_own_way(superblocks, &memberships) {
             if let Membership::Stale { part } = memberships[index] {
                 memberships[index] = Membership::Split { part };
@@ -147,7 +151,9 @@ pub(super) fn lists(table: &Superblock, member: &Superblock) -> bool {
 fn freshest(members: &[&Superblock], counts: impl Fn(&Superblock) -> bool) -> Option<usize> {
     let rank = |member: &Superblock| {
         let active = own_part(member).is_some();
-        (active, member.events, member.rebuilt_to.is_none())
+        let is_replacement = member.features & features::REPLACEMENT != 0;
+        let holds_all = member.rebuilt_to.is_none() && !is_replacement;
+        (active, member.events, holds_all)
     };
     let counted = members.iter().enumerate().rev();
     let counted = counted.filter(|(_, member)| counts(member));
@@ -187,11 +193,31 @@ fn membership(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membe
 
 const fn holding(member: &Superblock, part: u16) -> Membership {
     if member.features & features::REPLACEMENT != 0 {
-        return Membership::Replacement { part };
+        return Membership::Replacement {
+            part,
+            to: member.rebuilt_to,
+        };
     }
     match member.rebuilt_to {
         Some(to) => Membership::Rebuilding { part, to },
         None => Membership::InSync { part },
+    }
+}
+
+/// A replacement of a member that is not here holds the part, as far as it was copied. `has_old_logs`: what repairs its parity
+/// after an unclean end is in the partial parity log of that member: all of it is computed.
+fn hold_what_others_lost(memberships: &mut [Membership], has_old_logs: bool) {
+    for index in 0..memberships.len() {
+        let Membership::Replacement { part, to } = memberships[index] else {
+            continue;
+        };
+        if memberships.iter().all(|other| other.holds() != Some(part)) {
+            memberships[index] = match to {
+                _ if has_old_logs => Membership::Rebuilding { part, to: 0 },
+                Some(to) => Membership::Rebuilding { part, to },
+                None => Membership::InSync { part },
+            };
+        }
     }
 }
 

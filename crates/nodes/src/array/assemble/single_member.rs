@@ -23,13 +23,6 @@ const REFUSED: [(u32, &str, &str); 2] = [
     ),
 ];
 
-/// What is refused for writing alone.
-const NOT_WRITTEN: [(u32, &str, &str); 1] = [(
-    features::REPLACEMENT,
-    "is taking the place of a member that still works",
-    "open it read-only, or let mdadm finish the replacement",
-)];
-
 /// Refuses what cannot be opened, or not so.
 pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> {
     let superblock = &witness.superblock;
@@ -56,11 +49,6 @@ pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> 
             format!("the array of {name} was being reshaped, half done"),
             "let mdadm finish that: `mdadm --assemble`",
         ));
-    }
-    for (bits, what, next) in NOT_WRITTEN {
-        if !rules.read_only && superblock.features & bits != 0 {
-            return Err(ArrayError::refused(format!("{name} {what}"), next));
-        }
     }
     partial_parity(witness, rules)?;
     shape(witness)?;

@@ -34,8 +34,8 @@ pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: 
 /// What a member is that holds no part.
 const fn other(membership: Membership) -> OtherKind {
     match membership {
-        // It holds nothing that is relied on.
-        Membership::Spare | Membership::Replacement { .. } => OtherKind::Spare,
+        Membership::Spare => OtherKind::Spare,
+        Membership::Replacement { part, to } => OtherKind::Replacement { part, to },
         Membership::Stale { part } => OtherKind::Stale {
             part,
             by_bitmap: false,
@@ -65,9 +65,6 @@ fn remarks(witnesses: &[Witness], picture: &Picture, rules: &Rules) -> Vec<Strin
                 fresh.name
             )),
             Membership::Failed => Some(format!("{name} has failed")),
-            Membership::Replacement { .. } => Some(format!(
-                "{name} was to take the place of another member and is not used"
-            )),
             _ => None,
         });
     }

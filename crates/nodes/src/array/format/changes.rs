@@ -32,6 +32,8 @@ pub struct Changes<'a> {
     pub rebuilt_to: Option<Option<u64>>,
     /// Whether the bitmap has what of this member is still to be copied. Not kept in 0.90.
     pub rebuilt_by_bitmap: Option<bool>,
+    /// Whether it is to take the place of another member, which still works. Not kept in 0.90.
+    pub replacement: Option<bool>,
     /// Whether its log of bad blocks has entries. Not kept in 0.90.
     pub has_bad_blocks: Option<bool>,
     /// Read errors that were corrected. Not kept in 0.90.
@@ -56,6 +58,7 @@ impl<'a> Changes<'a> {
             members: Some(of.members),
             rebuilt_to: of.rebuilt_to.map(Some),
             rebuilt_by_bitmap: None,
+            replacement: None,
             has_bad_blocks: None,
             corrected: Some(of.corrected),
             bitmap_at: of.bitmap_at.map(Some),

@@ -55,6 +55,10 @@ impl Parity {
         self.others.iter().map(|other| {
             let (part, state) = match other.kind {
                 OtherKind::Spare => (None, MemberState::Spare),
+                OtherKind::Replacement { part, to } => {
+                    let to = to.unwrap_or(self.facts.member_size);
+                    (Some(part), MemberState::Replacing(to))
+                }
                 OtherKind::Stale { part, .. } => (Some(part), MemberState::Stale),
                 OtherKind::Failed => (None, MemberState::Failed),
             };

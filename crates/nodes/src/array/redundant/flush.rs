@@ -46,13 +46,13 @@ impl RedundantArray {
         })
     }
 
-    /// Sends the same to all members that hold a part. One that fails at it has failed; `Err`: one that cannot be failed.
+    /// Sends the same to all members that are written. One that fails at it has failed; `Err`: one that cannot be failed.
     pub(super) async fn on_all(
         &self,
         ask: impl Fn(&Target) -> IoFuture<'_, ()>,
     ) -> Result<(), IoError> {
         let view = self.view();
-        let targets: Vec<Arc<Target>> = view.holders().map(|h| h.target.clone()).collect();
+        let targets: Vec<Arc<Target>> = view.written().map(|h| h.target.clone()).collect();
         let asked: Vec<_> = targets.iter().map(|target| ask(target)).collect();
         let answers = join_all(asked).await;
         let failures = targets.iter().zip(answers);

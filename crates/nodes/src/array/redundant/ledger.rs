@@ -76,6 +76,12 @@ impl CommitLedger {
         }
     }
 
+    /// A member leaves with the next commit, while bits of the bitmap are cleared as before: another commit follows that one, so
+    /// that the member counts fewer events than those up to which all members have everything. No commit may be under way.
+    pub(super) const fn lead(&mut self) {
+        self.lead = true;
+    }
+
     /// Members were marked dirty when the array was opened.
     pub(super) const fn set_found_dirty(&mut self, found_dirty: bool) {
         self.found_dirty = found_dirty;

@@ -6,7 +6,7 @@
 //! # Invariants
 //!
 //! * The last member in sync that holds a byte is never failed ([`Layout::survives`]).
-//! * A part has one holder at most, which is in sync or being rebuilt.
+//! * A part has one holder at most, which is in sync or being rebuilt, and one replacement at most, which nothing is read of.
 //! * The view is what the table says, after each change: requests that began with an earlier one go on with that.
 //! * An id is never used again; a number only where no member here has it.
 
@@ -19,8 +19,9 @@ use super::super::format::bad_blocks::BadBlocks;
 use super::super::format::{Role, Superblock, features};
 use super::super::member::Member;
 use super::layout::Layout;
-use super::members::{Holder, SlotId, Target, View};
+use super::members::{SlotId, Target};
 use super::read_errors::ReadErrors;
+use super::view::{Holder, View};
 
 /// How a member stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,9 @@ pub(in crate::array) enum SlotState {
     InSync,
     /// It gets all writes, and holds its part up to this byte of its data.
     Rebuilding(u64),
+    /// It gets all writes of a part that another member holds, is a copy of that up to this byte of its data, and takes its
+    /// place then.
+    Replacing(u64),
     /// It holds no part.
     Spare,
     /// The array goes on without it, and why.
@@ -114,7 +118,7 @@ impl Slot {
         state: SlotState,
     ) -> Self {
         let rebuilt_durably = match state {
-            SlotState::Rebuilding(to) => to,
+            SlotState::Rebuilding(to) | SlotState::Replacing(to) => to,
             _ => 0,
         };
         let log = member.superblock.bad_blocks.and_then(|place| {
@@ -142,7 +146,15 @@ impl Slot {
 
     /// Whether it holds a part, or some of one.
     pub(super) const fn holds(&self) -> bool {
-        matches!(self.state, SlotState::InSync | SlotState::Rebuilding(_))
+        matches!(
+            self.state,
+            SlotState::InSync | SlotState::Rebuilding(_) | SlotState::Replacing(_)
+        )
+    }
+
+    /// Whether it is to take the place of a member.
+    pub(super) const fn is_replacement(&self) -> bool {
+        matches!(self.state, SlotState::Replacing(_))
     }
 
     /// Whether it holds some of one.
@@ -163,7 +175,7 @@ impl MemberTable {
         let is_behind = |slot: &&Slot| slot.holds() && slot.superblock.events < events;
         let behind = slots.iter().filter(is_behind);
         let behind = behind.map(|slot| slot.target.slot).collect();
-        let view = Arc::new(View::new(layout.clone(), SmallVec::new()));
+        let view = Arc::new(View::new(layout.clone(), SmallVec::new(), SmallVec::new()));
         let mut table = Self {
             layout,
             slots,
@@ -191,7 +203,8 @@ impl MemberTable {
             })
         };
         let parts: SmallVec<_> = self.parts.iter().map(holder).collect();
-        self.view = Arc::new(View::new(self.layout.clone(), parts));
+        let replacements = self.replacements();
+        self.view = Arc::new(View::new(self.layout.clone(), parts, replacements));
         for slot in self.parts.iter().flatten() {
             let alone = self.is_in_sync(*slot) && !self.survives(*slot);
             self.slots[slot.0].target.set_alone(alone);
@@ -234,14 +247,16 @@ impl MemberTable {
                     return Failing::Last;
                 }
             }
-            SlotState::Rebuilding(_) | SlotState::Spare => {}
+            SlotState::Rebuilding(_) | SlotState::Replacing(_) | SlotState::Spare => {}
             SlotState::Failed(_) | SlotState::Stale | SlotState::Removed => {
                 return Failing::Already;
             }
         }
         self.slots[id.0].state = SlotState::Failed(why.to_owned());
-        for part in &mut self.parts {
-            part.take_if(|holder| *holder == id);
+        for part in 0..self.parts.len() {
+            if self.parts[part] == Some(id) {
+                self.parts[part] = self.promote_replacement(part);
+            }
         }
         self.rebuild_view();
         Failing::Failed
@@ -250,8 +265,7 @@ impl MemberTable {
     /// A member cannot write some places: they are not read of it any more.
     pub(super) fn log_bad(&mut self, slot: SlotId, bad: &[Range]) -> LogChange {
         let member = &mut self.slots[slot.0];
-        let holds = member.state == SlotState::InSync || member.is_rebuilding();
-        let Some(mut log) = member.log.clone().filter(|_| holds) else {
+        let Some(mut log) = member.log.clone().filter(|_| member.holds()) else {
             return LogChange::Impossible;
         };
         bad.iter().for_each(|run| log.add(*run));

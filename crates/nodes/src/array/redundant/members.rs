@@ -1,4 +1,4 @@
-//! [`Target`]: a member as requests reach it, and [`View`]: the holders of the parts at one moment.
+//! [`Target`]: a member as requests reach it.
 //!
 //! # Invariants
 //!
@@ -9,9 +9,7 @@
 //! * The only holder of a part is waited for as long as the disk itself waits: failing it would fail the array.
 //! * A member of another machine that has to make something durable, which may take long, shows meanwhile that it is
 //!   there: it is read a little, and has failed as soon as that is not answered.
-//! * A view never changes: a request works with the one that it began with.
 
-use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -21,12 +19,10 @@ use std::time::Duration;
 use block::{Errno, IoBufs, IoError, IoFuture, Node, Operation, Range, Support, WriteFlags};
 use bytes::Bytes;
 use engine::clock;
-use smallvec::SmallVec;
 
 use super::super::member::Member;
 use super::super::member_guard::{ArrayFence, MemberGuard};
 use super::close::Released;
-use super::layout::{Layout, Piece};
 use super::read_balance::ReadLoad;
 use crate::ErrorDisk;
 
@@ -396,97 +392,4 @@ impl Target {
 
 fn timed_out(timeout: Duration, operation: Operation, range: Option<Range>) -> IoError {
     IoError::new(Errno::Io, operation, range).because(TimedOut(timeout))
-}
-
-/// The holder of a part.
-#[derive(Debug, Clone)]
-pub(in crate::array) struct Holder {
-    pub(in crate::array) target: Arc<Target>,
-    /// `None`: it is in sync. Else it is rebuilt up to this byte of its data.
-    pub(in crate::array) rebuilt_to: Option<u64>,
-    /// What cannot be read of it; in order.
-    pub(super) bad: Arc<[Range]>,
-}
-
-impl Holder {
-    /// Whether it holds what it should have at `within`, and can be read there.
-    pub(in crate::array) fn can_read(&self, within: Range) -> bool {
-        let is_there = self.rebuilt_to.is_none_or(|to| within.end() <= to);
-        is_there && !self.is_bad(within)
-    }
-
-    /// Whether a part of `within` cannot be read of it.
-    pub(super) fn is_bad(&self, within: Range) -> bool {
-        self.bad.iter().any(|bad| bad.overlaps(&within))
-    }
-}
-
-/// The holders of the parts, at one moment.
-#[derive(Debug)]
-pub(in crate::array) struct View {
-    /// Where copies are.
-    pub(in crate::array) layout: Arc<Layout>,
-    /// By part; `None`: no holder.
-    pub(in crate::array) parts: SmallVec<[Option<Holder>; 4]>,
-    /// No member has places that cannot be read.
-    pub(super) no_bad: bool,
-}
-
-impl View {
-    pub(super) fn new(layout: Arc<Layout>, parts: SmallVec<[Option<Holder>; 4]>) -> Self {
-        let no_bad = parts.iter().flatten().all(|holder| holder.bad.is_empty());
-        Self {
-            layout,
-            parts,
-            no_bad,
-        }
-    }
-
-    /// `range`, piece by piece; each of them can be read whole of a member, or not at all.
-    pub(in crate::array) fn pieces(&self, range: Range) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        for piece in self.layout.pieces(range) {
-            if self.no_bad {
-                pieces.push(piece);
-                continue;
-            }
-            let mut rest = piece.range;
-            for edge in self.edges(&piece) {
-                pieces.push(
-                    self.layout
-                        .piece(Range::new(rest.offset, edge - rest.offset)),
-                );
-                rest = Range::new(edge, rest.end() - edge);
-            }
-            pieces.push(self.layout.piece(rest));
-        }
-        pieces
-    }
-
-    /// Where bad places of members begin and end within a piece, bytes of the array.
-    fn edges(&self, piece: &Piece) -> BTreeSet<u64> {
-        let mut edges = BTreeSet::new();
-        for copy in &piece.copies {
-            let Some(holder) = self.holder(copy.part) else {
-                continue;
-            };
-            let within = piece.within(*copy);
-            for bad in holder.bad.iter().filter(|bad| bad.overlaps(&within)) {
-                let inside = [bad.offset, bad.end()].into_iter();
-                let inside = inside.filter(|at| within.offset < *at && *at < within.end());
-                edges.extend(inside.map(|at| at - within.offset + piece.range.offset));
-            }
-        }
-        edges
-    }
-
-    /// The holder of `part`.
-    pub(in crate::array) fn holder(&self, part: usize) -> Option<&Holder> {
-        self.parts.get(part)?.as_ref()
-    }
-
-    /// All holders.
-    pub(in crate::array) fn holders(&self) -> impl Iterator<Item = &Holder> {
-        self.parts.iter().flatten()
-    }
 }

@@ -6,7 +6,7 @@
 //!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
 //! ```
 //!
-//! `layout`, `placement`, `phase`, `ledger`, `member_table`, `bits`, `range_locks`, `read_balance`, `read_errors`, `state` and `plan` are pure: they decide. `commit` writes what members must
+//! `layout`, `placement`, `phase`, `ledger`, `member_table`, `bits`, `range_locks`, `read_balance`, `read_errors`, `view`, `state` and `plan` are pure: they decide. `commit` writes what members must
 //! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is the interface of background work.
 //!
 //! # Invariants
@@ -26,6 +26,7 @@
 //! | object | owns | does not know |
 //! |---|---|---|
 //! | [`ledger`] | what members know durably, what the next commit owes | any format: `plan` encodes md, other metadata gets a plan of its own |
+//! | [`replacements`] | members that are to take the places of others, and how far they are copies | how they are copied |
 //! | [`member_table`] | holders of the parts, which members may fail, the view of requests | bitmaps and commits |
 //! | [`range_locks`] | the order of overlapping changes, and what was cancelled | members, and what a change does |
 //! | [`read_balance`] | which of several copies is read | what a copy is |
@@ -58,12 +59,14 @@ pub(crate) mod range_locks;
 mod read;
 mod read_balance;
 mod read_errors;
+mod replacements;
 mod rows;
 mod state;
 mod status;
 #[cfg(test)]
 pub(in crate::array) mod tests;
 mod turns;
+mod view;
 mod windows;
 mod write;
 
@@ -87,9 +90,10 @@ use self::write::Change;
 #[allow(unused_imports, reason = "what `sync` works with")]
 pub(in crate::array) use self::{
     member_table::{Failing, SlotState},
-    members::{Holder, SlotId, Target, View},
+    members::{SlotId, Target},
     open::{in_blocks, not_understood},
-    rows::{RowStop, RowsChecked, check_rows, recover_rows},
+    rows::{RowStop, RowsChecked, check_rows, recover_rows, replace_rows},
+    view::{Holder, View},
     windows::Window,
 };
 use super::ArrayEvent;

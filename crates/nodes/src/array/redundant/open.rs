@@ -33,10 +33,9 @@ const SECTOR: u32 = 512;
 /// Versions of bitmaps that are the usual kind.
 const BITMAP_VERSIONS: std::ops::RangeInclusive<u32> = 3..=4;
 /// Features of arrays that are not written, and what they are called.
-const REFUSED: [(u32, &str); 5] = [
+const REFUSED: [(u32, &str); 4] = [
     (features::RESHAPE, "a reshape was going on"),
     (features::NEW_OFFSET, "its data is being moved"),
-    (features::REPLACEMENT, "a member is being replaced"),
     (features::CLUSTERED, "several machines use it at once"),
     (features::JOURNAL, "it has a journal"),
 ];
@@ -352,6 +351,7 @@ fn state(
     fence: &Arc<ArrayFence>,
 ) -> State {
     let block = block_size(&assembly);
+    let is_dirty = assembly.synced_to.is_some();
     let Assembly {
         facts,
         parts,
@@ -375,7 +375,7 @@ fn state(
         held.push(part.member.map(|member| add(member, Some(index), state)));
     }
     for other in others {
-        let (part, state) = slot_state(&other.kind);
+        let (part, state) = slot_state(&other.kind, facts.member_size, is_dirty);
         let disk = in_blocks(&other.member.name, &other.member.disk, block);
         let member = Member {
             disk,
@@ -409,10 +409,19 @@ fn target(
     Arc::new(Target::new(slot, member, timeout, fence.clone(), guard))
 }
 
-/// Which part a disk that serves none had, and how it stands.
-fn slot_state(kind: &OtherKind) -> (Option<u16>, SlotState) {
+/// Which part a disk that serves none had, and how it stands. After an unclean end (`is_dirty`) a replacement may lack what was being
+/// written: it is copied again.
+fn slot_state(kind: &OtherKind, member_size: u64, is_dirty: bool) -> (Option<u16>, SlotState) {
     match kind {
         OtherKind::Spare => (None, SlotState::Spare),
+        OtherKind::Replacement { part, to } => {
+            let to = if is_dirty {
+                0
+            } else {
+                to.unwrap_or(member_size)
+            };
+            (Some(*part), SlotState::Replacing(to))
+        }
         OtherKind::Stale { part, .. } => (Some(*part), SlotState::Stale),
         OtherKind::Failed => {
             let told = "it had failed before the array was opened";

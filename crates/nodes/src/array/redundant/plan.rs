@@ -129,8 +129,12 @@ impl State {
     fn rebuilt(&self, flushed: bool) -> Vec<(SlotId, u64)> {
         let slots = self.members.slots.iter();
         let rebuilding = slots.filter_map(|slot| match slot.state {
-            SlotState::Rebuilding(to) => {
-                let to = if flushed { to } else { slot.rebuilt_durably };
+            SlotState::Rebuilding(to) | SlotState::Replacing(to) => {
+                let to = if flushed {
+                    to
+                } else {
+                    slot.rebuilt_durably.min(to)
+                };
                 Some((slot.target.slot, to))
             }
             _ => None,
@@ -154,7 +158,7 @@ impl State {
         let mut target = Vec::new();
         for slot in &mut self.members.slots {
             let holds = match slot.state {
-                SlotState::InSync | SlotState::Rebuilding(_) => true,
+                SlotState::InSync | SlotState::Rebuilding(_) | SlotState::Replacing(_) => true,
                 SlotState::Spare => false,
                 _ => continue,
             };
@@ -162,6 +166,8 @@ impl State {
             let superblock = now.map(|now| {
                 let id = slot.target.slot;
                 let rebuilt = after.rebuilt.iter().filter(|(other, _)| *other == id);
+                // A replacement that is a whole copy, and did not take its member's place yet.
+                let is_partial = |to: &u64| !slot.is_replacement() || *to < self.facts.member_size;
                 let changes = Changes {
                     events: after.scope.events,
                     updated: Some(now),
@@ -169,8 +175,9 @@ impl State {
                     roles: Some(&roles),
                     number: Some(slot.number),
                     members: Some(self.facts.parts),
-                    rebuilt_to: Some(rebuilt.map(|(_, to)| *to).next()),
+                    rebuilt_to: Some(rebuilt.map(|(_, to)| *to).next().filter(is_partial)),
                     rebuilt_by_bitmap: Some(slot.by_bitmap && slot.is_rebuilding()),
+                    replacement: Some(slot.is_replacement()),
                     has_bad_blocks: log.is_some().then_some(!slot.bad.is_empty()),
                     corrected: Some(slot.corrected()),
                     ..Changes::default()
@@ -210,8 +217,12 @@ impl State {
             roles[number] = match (&slot.state, slot.part) {
                 (SlotState::InSync, Some(part)) => Role::Active(part),
                 // 0.90 has no word for a member that holds a part in part.
-                (SlotState::Rebuilding(_), Some(part)) if !old => Role::Active(part),
-                (SlotState::Rebuilding(_) | SlotState::Spare, _) => Role::Spare,
+                (SlotState::Rebuilding(_) | SlotState::Replacing(_), Some(part)) if !old => {
+                    Role::Active(part)
+                }
+                (SlotState::Rebuilding(_) | SlotState::Replacing(_) | SlotState::Spare, _) => {
+                    Role::Spare
+                }
                 _ => Role::Faulty,
             };
         }

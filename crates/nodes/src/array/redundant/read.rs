@@ -20,11 +20,12 @@ use super::super::member_guard::is_not_ours;
 use super::RedundantArray;
 use super::layout::{Copy, Piece};
 use super::member_table::Failing;
-use super::members::{Holder, SlotId, Target, View, is_timeout};
+use super::members::{SlotId, Target, is_timeout};
 use super::range_locks::{Cancelled, Kind};
 use super::read_balance::{ReadRank, choose};
 use super::read_errors::READ_ERRORS_MAX;
 use super::state::State;
+use super::view::{Holder, View};
 
 /// Members that could not be read, and why.
 type Tried = SmallVec<[(SlotId, IoError); 2]>;

@@ -86,6 +86,7 @@ impl State {
     /// Copies of `range` may differ: reads are from the first one that is in sync until they are resynced.
     pub(super) fn need(&mut self, range: Range) {
         self.needs += 1;
+        self.doubt_replacements(range);
         match &mut self.bits {
             Some(bits) => bits.need(range),
             None => {

@@ -166,7 +166,7 @@ impl State {
     /// Forgets a member; false if it holds a part.
     fn remove(&mut self, slot: SlotId) -> bool {
         let member = &mut self.members.slots[slot.0];
-        if matches!(member.state, SlotState::InSync | SlotState::Rebuilding(_)) {
+        if member.holds() {
             return false;
         }
         member.state = SlotState::Removed;
@@ -198,6 +198,7 @@ impl Slot {
         let (state, why) = match &self.state {
             SlotState::InSync => (MemberState::InSync, None),
             SlotState::Rebuilding(to) => (MemberState::Rebuilding(*to), None),
+            SlotState::Replacing(to) => (MemberState::Replacing(*to), None),
             SlotState::Spare => (MemberState::Spare, None),
             SlotState::Failed(why) => (MemberState::Failed, Some(why.clone())),
             SlotState::Stale | SlotState::Removed => (MemberState::Stale, None),

@@ -18,10 +18,11 @@ use super::super::member::Member;
 use super::RedundantArray;
 use super::layout::Piece;
 use super::member_table::{Slot, SlotState};
-use super::members::{Holder, SlotId, Target, View};
+use super::members::{SlotId, Target};
 use super::range_locks::{Cancelled, Kind};
 use super::read::Which;
 use super::state::State;
+use super::view::{Holder, View};
 use super::write::Changing;
 
 /// Bytes of the array that no other task changes, as long as it is there.

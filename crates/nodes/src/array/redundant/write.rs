@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! * A change goes to all members that hold a part, in sync or being rebuilt, and is acknowledged once all of these that have
+//! * A change goes to all members that hold a part, in sync or being rebuilt, and to their replacements, and is acknowledged once all of these that have
 //!   not failed have it.
 //! * What was cancelled in flight keeps its turn, and its bits, until [`settle`](block::BlockDevice::settle) made the
 //!   copies identical.
@@ -19,8 +19,9 @@ use super::super::member_guard::is_not_ours;
 use super::RedundantArray;
 use super::answers::{Answer, Answers};
 use super::layout::{Copy, Piece};
-use super::members::{Holder, SlotId, Target, View, is_timeout};
+use super::members::{SlotId, Target, is_timeout};
 use super::range_locks::{Cancelled, Kind, Turn, TurnState};
+use super::view::{Holder, View};
 use crate::blocks::slice;
 use crate::zeroes::zeroes;
 
@@ -212,7 +213,7 @@ impl RedundantArray {
         let mut guarded = self.lock();
         let view = guarded.state.members.view.clone();
         if view.layout.parity().is_some()
-            || !view.holders().all(|holder| holder.target.answers_now())
+            || !view.written().all(|holder| holder.target.answers_now())
         {
             return TryIo::WouldBlock;
         }
@@ -236,13 +237,20 @@ impl RedundantArray {
     }
 }
 
-/// The holders of copies of a piece, and where.
+/// The members that get what is written of a piece, and where: the holders of its copies, and their replacements.
 pub(super) fn holders<'a>(
     view: &'a View,
     piece: &'a Piece,
 ) -> impl Iterator<Item = (&'a Holder, Range)> {
     let copies = piece.copies.iter();
-    copies.filter_map(|copy: &Copy| Some((view.holder(copy.part)?, piece.within(*copy))))
+    copies.flat_map(|copy: &Copy| {
+        let holders = [view.holder(copy.part), view.replacement(copy.part)];
+        let within = piece.within(*copy);
+        holders
+            .into_iter()
+            .flatten()
+            .map(move |holder| (holder, within))
+    })
 }
 
 /// Writes on the fast path, to all holders.

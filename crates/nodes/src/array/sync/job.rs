@@ -19,6 +19,13 @@ pub(super) enum Job {
         /// Only what the bitmap has as changed.
         by_bitmap: bool,
     },
+    /// The replacement of a member becomes a copy of it; goes over the member.
+    Replacement {
+        /// Which part.
+        part: u16,
+        /// From which byte of it on.
+        from: u64,
+    },
     /// Copies are compared; goes over the array.
     Scrub {
         /// And resynced.
@@ -30,7 +37,7 @@ impl Job {
     pub(super) const fn kind(self) -> SyncKind {
         match self {
             Self::Resync => SyncKind::Resync,
-            Self::Recovery { .. } => SyncKind::Recovery,
+            Self::Recovery { .. } | Self::Replacement { .. } => SyncKind::Recovery,
             Self::Scrub { repair: false } => SyncKind::Check,
             Self::Scrub { repair: true } => SyncKind::Repair,
         }
@@ -41,7 +48,9 @@ impl Job {
         let size = array.layout().sync_size();
         match self {
             Self::Resync => (array.needed(0).map_or(size, |range| range.offset), size),
-            Self::Recovery { from, .. } => (from, array.member_size()),
+            Self::Recovery { from, .. } | Self::Replacement { from, .. } => {
+                (from, array.member_size())
+            }
             Self::Scrub { .. } => (0, size),
         }
     }
@@ -55,6 +64,7 @@ impl Job {
             Self::Recovery {
                 part, by_bitmap, ..
             } => held_and(array, part, at, end, by_bitmap),
+            Self::Replacement { part, .. } => held_and(array, part, at, end, false),
             Self::Scrub { .. } => Some(Range::new(at, end.checked_sub(at)?)),
         }
     }

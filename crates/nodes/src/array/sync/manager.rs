@@ -4,6 +4,7 @@
 //! copies may differ (crash)            ─► resync
 //! a member holds its part up to here   ─► recovery, from there on
 //! a part has no holder, and there is a spare ─► the spare gets the part ─► recovery
+//! a member has a replacement           ─► recovery: that becomes a copy of it, and takes its place
 //! a scrub was requested                ─► check, repair
 //! ```
 //!
@@ -22,14 +23,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use block::{BlockDevice, Range};
+use block::Range;
 use engine::clock;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
 use super::super::parity::unreadable::Ranges;
-use super::super::redundant::{RedundantArray, SlotId};
+use super::super::redundant::RedundantArray;
 use super::super::{
     ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, Candidate, SyncKind, SyncRates,
 };
@@ -159,73 +160,6 @@ impl SyncManager {
         }
     }
 
-    /// What is to be done next. A spare gets the part that it is to hold.
-    async fn next(&self) -> Option<Job> {
-        loop {
-            if self.state().stopped {
-                return None;
-            }
-            let job = self.choose();
-            if matches!(job, Some(Job::Resync | Job::Recovery { .. })) {
-                return job;
-            }
-            let _one = self.life.lock().await;
-            let Some((slot, part)) = self.free_spare() else {
-                return job;
-            };
-            if let Err(error) = self.array.give_part(slot, part, false).await {
-                let name = self.array.name();
-                tracing::error!("{name}: a spare cannot take part {part}: {error}");
-                let job = Job::Recovery {
-                    part,
-                    from: 0,
-                    by_bitmap: false,
-                };
-                self.state().record_failure(job, error.to_string());
-            }
-        }
-    }
-
-    fn choose(&self) -> Option<Job> {
-        let state = self.state();
-        let is_over = state.stopped || self.array.takeover().is_some();
-        if is_over || self.array.geometry().read_only {
-            return None;
-        }
-        if self.array.needed(0).is_some() && !state.has_failed(Job::Resync) {
-            return Some(Job::Resync);
-        }
-        let rebuilding = self.array.rebuilding().into_iter();
-        let mut recoveries = rebuilding.map(|(part, from, by_bitmap)| Job::Recovery {
-            part,
-            from,
-            by_bitmap,
-        });
-        if let Some(job) = recoveries.find(|job| !state.has_failed(*job)) {
-            return Some(job);
-        }
-        let repair = state.requested? == SyncKind::Repair;
-        Some(Job::Scrub { repair })
-    }
-
-    /// A spare, and a part that has no holder.
-    fn free_spare(&self) -> Option<(SlotId, u16)> {
-        let (vacant, spares) = self.array.vacancies();
-        let state = self.state();
-        let is_over = state.stopped || self.array.takeover().is_some();
-        if is_over || self.array.geometry().read_only {
-            return None;
-        }
-        let recovery = |part| Job::Recovery {
-            part,
-            from: 0,
-            by_bitmap: false,
-        };
-        let mut vacant = vacant.into_iter();
-        let part = vacant.find(|part| !state.has_failed(recovery(*part)))?;
-        Some((*spares.first()?, part))
-    }
-
     async fn carry_out(&self, job: Job) {
         let kind = job.kind();
         let name = self.array.name();
@@ -262,7 +196,7 @@ impl SyncManager {
         }
         let mut open = Open::new();
         loop {
-            if self.is_over(job) {
+            if self.is_over(&sync_job) {
                 while let Some(ended) = open.next().await {
                     self.ended(&mut sync_job, ended)?;
                 }
@@ -301,7 +235,7 @@ impl SyncManager {
             let may = wait.is_zero() && open.len() < sync_job.rate.windows();
             if may
                 && sync_job.rate.yields()
-                && !self.is_over(sync_job.job)
+                && !self.is_over(sync_job)
                 && self.begin(sync_job, open)
             {
                 continue;
@@ -362,21 +296,27 @@ impl SyncManager {
     }
 
     /// Whether a job need not, or cannot, go on.
-    fn is_over(&self, job: Job) -> bool {
+    fn is_over(&self, sync_job: &SyncJob) -> bool {
         let state = self.state();
         if state.stopped {
             return true;
         }
-        match job {
+        match sync_job.job {
             Job::Resync => false,
             Job::Recovery { part, .. } => {
                 let rebuilding = self.array.rebuilding();
                 !rebuilding.iter().any(|(other, ..)| *other == part)
             }
+            Job::Replacement { part, .. } => {
+                let replacing = self.array.replacing();
+                self.array.needs() != sync_job.needs
+                    || !replacing.iter().any(|(other, _)| *other == part)
+            }
             Job::Scrub { .. } => {
                 state.requested.is_none()
                     || self.array.needed(0).is_some()
                     || !self.array.rebuilding().is_empty()
+                    || !self.array.replacing().is_empty()
             }
         }
     }
@@ -385,6 +325,7 @@ impl SyncManager {
         match job {
             Job::Resync => window::resync(&self.array, window).await,
             Job::Recovery { part, .. } => window::recover(&self.array, part, window).await,
+            Job::Replacement { part, .. } => window::replace(&self.array, part, window).await,
             Job::Scrub { repair } => window::compare(&self.array, window, repair).await,
         }
     }
@@ -412,6 +353,7 @@ impl SyncManager {
                 sync_job.mark_synced(&self.array, Range::new(from, reached - from));
             }
             Job::Recovery { part, .. } => self.array.rebuilt(part, reached),
+            Job::Replacement { part, .. } => self.array.replaced(part, reached, sync_job.needs),
             _ => {}
         }
         sync_job.told = reached;
@@ -446,6 +388,15 @@ impl SyncManager {
             Job::Resync => return Ok(End::Early),
             Job::Recovery { part, .. } => {
                 self.array.in_sync(part).await.map_err(Stop::Failed)?;
+            }
+            Job::Replacement { part, .. } => {
+                // Where a cut leaves others that count on it, it must count as whole.
+                self.array.replaced(part, sync_job.end, sync_job.needs);
+                self.array.checkpoint().await.map_err(Stop::Failed)?;
+                let taken = self.array.take_place(part, sync_job.needs).await;
+                if !taken.map_err(Stop::Failed)? {
+                    return Ok(End::Early);
+                }
             }
             Job::Scrub { .. } => {}
         }

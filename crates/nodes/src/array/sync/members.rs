@@ -12,8 +12,9 @@ use block::{BlockDevice, IoError};
 use engine::clock;
 
 use super::super::format::bitmap::Bits;
-use super::super::format::{self, Level};
+use super::super::format::{self, Level, Version};
 use super::super::member::Member;
+use super::super::redundant::{SlotId, SlotState};
 use super::super::{AddOptions, ArrayError, ArrayEvent, Candidate, Reopen, SyncKind, logs};
 use super::absent::{Absences, Way};
 use super::candidate::{Found, silent};
@@ -98,6 +99,65 @@ impl SyncManager {
             way.reopen.sever().await;
         }
         Ok(())
+    }
+
+    /// Makes a spare a copy of a member, which works meanwhile; the spare takes its place then. `with`: which spare.
+    pub(in crate::array) async fn replace(
+        &self,
+        name: &str,
+        with: Option<&str>,
+    ) -> Result<(), ArrayError> {
+        let _one = self.life.lock().await;
+        self.must_write()?;
+        if matches!(self.array.facts().version, Version::V0_90 { .. }) {
+            return Err(ArrayError::refused(
+                "superblocks 0.90 do not record that a member is being replaced",
+                "declare it failed (fail): a spare is rebuilt in its place",
+            ));
+        }
+        let slots = self.array.slot_states();
+        let state_of = |slot: SlotId| slots.iter().find(|(other, ..)| *other == slot);
+        let member = self.array.named(name)?;
+        let is_in_sync = state_of(member).is_some_and(|(.., state)| *state == SlotState::InSync);
+        let Some(part) = self.array.held_part(member).filter(|_| is_in_sync) else {
+            return Err(ArrayError::refused(
+                format!("{name} is not in sync: there is nothing to copy of it"),
+                "see the members with: outboard array status",
+            ));
+        };
+        if self.array.pair(part).is_some() {
+            let what = format!("{name} is being replaced already");
+            return Err(ArrayError::refused(what, None));
+        }
+        let spare = self.spare(with, &slots)?;
+        self.array.refuse_vacancies()?;
+        let replaced = self.array.replace(spare, part).await;
+        replaced.map_err(|error| not_updated(&error))?;
+        self.changed();
+        Ok(())
+    }
+
+    /// The spare that is named, or any.
+    fn spare(
+        &self,
+        name: Option<&str>,
+        slots: &[(SlotId, String, SlotState)],
+    ) -> Result<SlotId, ArrayError> {
+        let mut spares = slots
+            .iter()
+            .filter(|(.., state)| *state == SlotState::Spare);
+        let Some(name) = name else {
+            let spare = spares.next().map(|(slot, ..)| *slot);
+            return spare.ok_or_else(|| {
+                ArrayError::refused("the array has no spare", "add a disk first (add)")
+            });
+        };
+        let named = self.array.named(name)?;
+        if !spares.any(|(slot, ..)| *slot == named) {
+            let what = format!("{name} is no spare");
+            return Err(ArrayError::refused(what, "add a disk first (add)"));
+        }
+        Ok(named)
     }
 
     /// Changes how many parts a mirror has.

@@ -17,6 +17,7 @@
 
 mod absent;
 mod candidate;
+mod choice;
 mod divergence;
 mod driver;
 mod job;

@@ -87,7 +87,10 @@ impl SyncState {
     /// Whether it ended badly, as far as the same would be done again.
     pub(super) fn has_failed(&self, job: Job) -> bool {
         let same = |other: &Job| match (job, *other) {
-            (Job::Recovery { part, .. }, Job::Recovery { part: other, .. }) => part == other,
+            (Job::Recovery { part, .. }, Job::Recovery { part: other, .. })
+            | (Job::Replacement { part, .. }, Job::Replacement { part: other, .. }) => {
+                part == other
+            }
             (job, other) => job == other,
         };
         self.failed.iter().any(|(other, _)| same(other))

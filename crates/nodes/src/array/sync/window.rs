@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 
 use super::super::redundant::layout::Piece;
 use super::super::redundant::{
-    Holder, RedundantArray, RowStop, RowsChecked, check_rows, recover_rows,
+    Holder, RedundantArray, RowStop, RowsChecked, check_rows, recover_rows, replace_rows,
 };
 
 /// Sectors are compared one by one, as md counts them.
@@ -113,6 +113,21 @@ pub(super) async fn recover(
             ..Done::default()
         });
     }
+    copy_to(array, part, within, |array| {
+        let holder = array.holder(part);
+        holder.filter(|holder| holder.rebuilt_to.is_some())
+    })
+    .await
+}
+
+/// Writes copies of what a part holds at `within` to a member that lacks them: the one that `find` has, once no change is
+/// under way there.
+async fn copy_to(
+    array: &RedundantArray,
+    part: u16,
+    within: Range,
+    find: impl Fn(&RedundantArray) -> Option<Holder>,
+) -> Result<Done, Stop> {
     let runs = runs(array, part, within);
     let (Some(start), Some(end)) = (
         runs.iter().map(|(_, run)| run.offset).min(),
@@ -123,10 +138,7 @@ pub(super) async fn recover(
     let hull = Range::new(start, end - start);
     let mut window = array.lock_range(hull).await.map_err(Stop::Failed)?;
     // Another member may hold it by now.
-    let Some(holder) = array
-        .holder(part)
-        .filter(|holder| holder.rebuilt_to.is_some())
-    else {
+    let Some(holder) = find(array) else {
         return Ok(Done::default());
     };
     // Where members know of bad places each side of them is read of a member that can be.
@@ -152,6 +164,25 @@ pub(super) async fn recover(
         worked,
         ..Done::default()
     })
+}
+
+/// Makes the replacement of a member a copy of it at `within`.
+pub(super) async fn replace(
+    array: &RedundantArray,
+    part: u16,
+    within: Range,
+) -> Result<Done, Stop> {
+    if array.layout().parity().is_some() {
+        replace_rows(array, part, within).await?;
+        return Ok(Done {
+            worked: within.len,
+            ..Done::default()
+        });
+    }
+    copy_to(array, part, within, |array| {
+        array.pair(part).map(|(_, replacement)| replacement)
+    })
+    .await
 }
 
 /// Which bytes of the array a part holds at `within`, and where.

@@ -21,6 +21,7 @@ mod outcome;
 mod progress;
 mod re_add;
 mod remove;
+mod replace;
 mod scrub;
 mod status;
 mod stop;
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     Remove(remove::Args),
     /// Take a member back that was away: only what was written meanwhile is copied
     ReAdd(re_add::Args),
+    /// Make a spare a copy of a member that still works, and give it that member's place
+    Replace(replace::Args),
     /// Read all copies and compare them
     Scrub(scrub::Args),
     /// Change how many copies a mirror has
@@ -69,6 +72,7 @@ pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
         Command::Fail(args) => fail::run(args, format),
         Command::Remove(args) => remove::run(args, format),
         Command::ReAdd(args) => re_add::run(args, format),
+        Command::Replace(args) => replace::run(args, format),
         Command::Scrub(args) => scrub::run(&args, format),
         Command::Grow(args) => grow::run(&args, format),
         Command::Wait(args) => wait::run(&args, format),

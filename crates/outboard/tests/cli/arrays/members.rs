@@ -358,3 +358,121 @@ fn a_copy_onto_an_array_leaves_it_clean() {
     answer(path, &["overlay", "commit", "top.cow", array]);
     assert!(is_clean(), "after an overlay was committed");
 }
+
+#[test]
+fn a_spare_takes_the_place_of_a_member_that_works() {
+    let folder = images(&["a.img", "b.img", "c.img", "d.img"]);
+    let path = folder.path();
+    let create = [
+        "array", "create", "-l", "5", "--name", "media", "a.img", "b.img", "c.img",
+    ];
+    answer(path, &create);
+    let members = ["a.img", "b.img", "c.img"];
+    let with = |command: &str, more: &[&str]| {
+        let arguments = [&["array", command], &members[..], more].concat();
+        answer(path, &arguments)
+    };
+    with("add", &["--disk", "d.img"]);
+    let all = ["a.img", "b.img", "c.img", "d.img"];
+    let replace = ["--member", "b.img", "--with", "d.img"];
+    let report = json(path, &[&["array", "replace"], &all[..], &replace].concat());
+    assert_eq!(report["working"], 3, "{report}");
+    assert_eq!(state_of(&report, "d.img"), "in_sync");
+    assert_eq!(state_of(&report, "b.img"), "failed");
+    let why = report["members"].as_array().expect("members").iter();
+    let why: Vec<&str> = why.filter_map(|member| member["why"].as_str()).collect();
+    assert_eq!(why, ["d.img took its place"]);
+    // It is not needed any more, and does not come back.
+    let left = ["a.img", "c.img", "d.img"];
+    assert_eq!(status(path, &left)["working"], 3);
+    let (_, refused) = failure(
+        path,
+        &[&["array", "re-add"], &left[..], &["--disk", "b.img"]].concat(),
+    );
+    assert!(
+        refused.contains("b.img cannot come back as it is"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_copy_of_a_member_is_continued_by_the_next_command_and_ended_by_fail() {
+    let folder = images(&["a.img", "b.img", "c.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    answer(path, &["array", "wait", "a.img", "b.img"]);
+    answer(path, &["array", "add", "a.img", "b.img", "--disk", "c.img"]);
+    let all = ["a.img", "b.img", "c.img"];
+    let begin = [
+        &["array", "replace"],
+        &all[..],
+        &["--member", "a.img", "--no-wait"],
+    ]
+    .concat();
+    let report = json(path, &begin);
+    assert_eq!(state_of(&report, "c.img"), "replacement", "{report}");
+    assert_eq!(state_of(&report, "a.img"), "in_sync");
+    let told = answer(path, &[&["inspect"], &all[..]].concat());
+    assert!(told.contains("to replace another member"), "{told}");
+    let fail = [&["array", "fail"], &all[..], &["--member", "c.img"]].concat();
+    let report = json(path, &fail);
+    assert_eq!(state_of(&report, "c.img"), "failed", "{report}");
+    assert_eq!(report["working"], 2);
+
+    let again = [&["array", "add"], &all[..2], &["--disk", "c.img"]].concat();
+    answer(path, &again);
+    answer(path, &begin);
+    let report = json(path, &[&["array", "wait"], &all[..]].concat());
+    assert_eq!(state_of(&report, "c.img"), "in_sync", "{report}");
+    assert_eq!(state_of(&report, "a.img"), "failed");
+    assert_clean(path, &["b.img", "c.img"]);
+}
+
+#[test]
+fn what_cannot_be_replaced_is_refused_by_name() {
+    let folder = images(&["a.img", "b.img", "c.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    answer(path, &["array", "wait", "a.img", "b.img"]);
+    let replace = |members: &[&str], more: &[&str]| {
+        let (code, refused) = failure(path, &[&["array", "replace"], members, more].concat());
+        assert_eq!(code, Some(1), "{refused}");
+        refused
+    };
+    let refused = replace(&["a.img", "b.img"], &["--member", "a.img"]);
+    assert!(refused.contains("the array has no spare"), "{refused}");
+    let refused = replace(
+        &["a.img", "b.img"],
+        &["--member", "a.img", "--with", "b.img"],
+    );
+    assert!(refused.contains("b.img is no spare"), "{refused}");
+    answer(path, &["array", "add", "a.img", "b.img", "--disk", "c.img"]);
+    let all = ["a.img", "b.img", "c.img"];
+    let refused = replace(&all, &["--member", "c.img"]);
+    assert!(refused.contains("c.img is not in sync"), "{refused}");
+
+    let old = images(&["a.img", "b.img", "c.img"]);
+    let create = [
+        "array",
+        "create",
+        "-l",
+        "1",
+        "--metadata",
+        "0.90",
+        "a.img",
+        "b.img",
+    ];
+    answer(old.path(), &create);
+    answer(
+        old.path(),
+        &["array", "add", "a.img", "b.img", "--disk", "c.img"],
+    );
+    let (_, refused) = failure(
+        old.path(),
+        &[&["array", "replace"], &all[..], &["--member", "a.img"]].concat(),
+    );
+    assert!(
+        refused.contains("superblocks 0.90 do not record"),
+        "{refused}"
+    );
+}

@@ -35,6 +35,50 @@ fn a_superblock_that_was_about_to_be_written_is_up_to_date() {
     assert_eq!(set.holders(), [Some(0), None]);
 }
 
+/// A mirror of two, and a member that is to take the place of the second one.
+fn replacing() -> Set {
+    let mut set = Set::whole(Level::Raid1, 3);
+    set.of(2).features |= features::REPLACEMENT;
+    set.of(2).role = Role::Active(1);
+    set.of(2).rebuilt_to = Some(4 * MIB);
+    for member in 0..3 {
+        set.of(member).members = 2;
+        set.of(member).roles[2] = Role::Active(1);
+    }
+    set
+}
+
+#[test]
+fn a_replacement_holds_nothing_as_long_as_its_member_does() {
+    let set = replacing();
+    assert_eq!(set.holders(), [Some(0), Some(1)]);
+    let kind = OtherKind::Replacement {
+        part: 1,
+        to: Some(4 * MIB),
+    };
+    assert_eq!(set.verdict().others, [(2, kind)]);
+}
+
+#[test]
+fn a_replacement_of_a_member_that_is_missing_or_stale_holds_the_part() {
+    let mut missing = replacing();
+    drop(missing.members.remove(1));
+    missing.rules.run = true;
+    let of_part = |set: &Set| set.verdict().parts[1];
+    assert_eq!(of_part(&missing), Some((1, Some(4 * MIB))));
+
+    let mut stale = replacing();
+    (stale.of(0).events, stale.of(2).events) = (40, 40);
+    stale.rules.run = true;
+    assert_eq!(of_part(&stale), Some((2, Some(4 * MIB))));
+
+    // One that is a whole copy lacks nothing.
+    let mut whole = replacing();
+    whole.of(2).rebuilt_to = None;
+    drop(whole.members.remove(1));
+    assert_eq!(of_part(&whole), Some((1, None)));
+}
+
 #[test]
 fn a_member_that_was_left_behind_is_stale() {
     let mut set = Set::whole(Level::Raid1, 2);

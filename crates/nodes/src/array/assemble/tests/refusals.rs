@@ -305,22 +305,6 @@ fn what_is_only_read() {
             ),
         ],
     );
-    only_read(
-        Level::Raid1,
-        3,
-        &[(
-            |set| {
-                (0..3).for_each(|member| set.of(member).members = 2);
-                set.of(2).features |= features::REPLACEMENT;
-                set.of(2).role = Role::Active(1);
-                (0..3).for_each(|member| set.of(member).roles[2] = Role::Active(1));
-            },
-            (
-                "c is taking the place of a member that still works",
-                "read-only",
-            ),
-        )],
-    );
 }
 
 #[test]

@@ -134,6 +134,9 @@ fn put_states(b: &mut [u8], changes: &Changes<'_>) {
     if let Some(on) = changes.rebuilt_by_bitmap {
         flag(features::RECOVERY_BITMAP, on);
     }
+    if let Some(on) = changes.replacement {
+        flag(features::REPLACEMENT, on);
+    }
     if let Some(on) = changes.has_bad_blocks {
         flag(features::BAD_BLOCKS, on);
     }

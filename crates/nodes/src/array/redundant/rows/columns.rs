@@ -13,7 +13,8 @@ use super::super::super::parity::plan::{Bytes, single};
 use super::super::super::parity::stripe_compute::{Parities, parities_of};
 use super::super::super::parity::unreadable::Lost;
 use super::super::RedundantArray;
-use super::super::members::{Holder, Target, View};
+use super::super::members::Target;
+use super::super::view::{Holder, View};
 
 /// Some columns of all members, and what is known of these.
 #[derive(Debug)]
@@ -75,6 +76,13 @@ impl<'a> Columns<'a> {
 
     pub(super) fn target(&self, part: usize) -> Option<&Arc<Target>> {
         Some(&self.view.holder(part)?.target)
+    }
+
+    /// The members that get what is written of a part: its holder, and the replacement of that.
+    pub(super) fn written(&self, part: usize) -> impl Iterator<Item = Arc<Target>> + use<> {
+        let members = [self.view.holder(part), self.view.replacement(part)];
+        let targets = members.map(|holder| holder.map(|holder| holder.target.clone()));
+        targets.into_iter().flatten()
     }
 
     /// Whether some part has no member at all at these columns, or one that is not rebuilt so far.

@@ -39,7 +39,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, Semaphore};
 
 pub(super) use self::ppl_log::PartialParityLogs;
-pub(in crate::array) use self::sync::{RowStop, RowsChecked, check_rows, recover_rows};
+pub(in crate::array) use self::sync::{
+    RowStop, RowsChecked, check_rows, recover_rows, replace_rows,
+};
 use super::super::ArrayOptions;
 use super::super::parity::member_reads;
 use super::super::parity::stripe_gather::{BatchNumber, BatchWait, StripeGather};

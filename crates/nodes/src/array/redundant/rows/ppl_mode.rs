@@ -79,13 +79,13 @@ impl RedundantArray {
         }
     }
 
-    /// Resets the logs of all holders.
+    /// Resets the logs of all holders, and of their replacements.
     async fn reset_logs(&self, logs: &PartialParityLogs, mode: LogMode) -> Result<(), IoError> {
         self.on_all(|target| Box::pin(target.flush())).await?;
         // Which of them failed, before what they lack is forgotten.
         self.record(State::is_recorded).await?;
         let view = self.view();
-        let targets = view.holders().map(|holder| &*holder.target);
+        let targets = view.written().map(|holder| &*holder.target);
         let begun = targets
             .map(|target| async move { (target.slot, self.reset_log(logs, target, mode).await) });
         for (slot, begun) in join_all(begun).await {

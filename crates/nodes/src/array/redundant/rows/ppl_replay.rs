@@ -21,8 +21,9 @@ use super::super::super::ArrayError;
 use super::super::super::format::ppl::{self, HEADER_LEN, PplEntry, PplHeader, PplProblem};
 use super::super::super::parity::ppl_strips::{PplStrip, strips};
 use super::super::RedundantArray;
-use super::super::members::{Holder, SlotId};
+use super::super::members::SlotId;
 use super::super::state::State;
+use super::super::view::Holder;
 use super::ppl_log::PartialParityLogs;
 use crate::read_within;
 

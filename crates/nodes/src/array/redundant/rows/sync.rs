@@ -243,6 +243,56 @@ pub(in crate::array) async fn recover_rows(
         .await
 }
 
+/// Makes the replacement of the member of `part` a copy of it at `within`. What cannot be read of the member is computed.
+pub(in crate::array) async fn replace_rows(
+    array: &RedundantArray,
+    part: u16,
+    within: Range,
+) -> Result<(), RowStop> {
+    array
+        .in_task(move |array| async move {
+            let turn = array.turn(Operation::Write, within, Kind::Window).await;
+            let _turn = turn.map_err(RowStop::Failed)?;
+            // Another member may hold it by now.
+            let Some((_, replacement)) = array.pair(part) else {
+                return Ok(());
+            };
+            let (target, part) = (&replacement.target, usize::from(part));
+            let mut columns = Columns::of(&array, within);
+            let whole = Bytes {
+                part,
+                range: within,
+            };
+            if let Some(data) = read_member(&columns, whole).await {
+                let written = array.write_copy(target, within, data).await;
+                return written.map_err(RowStop::Failed);
+            }
+            let mut lost = Vec::new();
+            for (row, range) in columns.rows(within) {
+                let place = Bytes { part, range };
+                if let Some(data) = read_member(&columns, place).await {
+                    let written = array.write_copy(target, range, data).await;
+                    written.map_err(RowStop::Failed)?;
+                    continue;
+                }
+                columns.lost.add(part, range);
+                lost.extend(rebuild_blocks(&array, &columns, row, place, target).await?);
+            }
+            array.log_lost(target, lost).await?;
+            array.repair_reads(columns.take_failed()).await;
+            Ok(())
+        })
+        .await
+}
+
+/// What a member holds, if it can be read.
+async fn read_member(columns: &Columns<'_>, place: Bytes) -> Option<IoBufs> {
+    match columns.lost.touches(place.part, place.range) {
+        true => None,
+        false => columns.ask(place).await.ok(),
+    }
+}
+
 /// Rebuilds what can be computed of a place in a row; what is lost.
 async fn rebuild_blocks(
     array: &RedundantArray,

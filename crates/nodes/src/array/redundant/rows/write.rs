@@ -359,15 +359,16 @@ impl RedundantArray {
         writes: Vec<MemberWrite>,
         flags: WriteFlags,
     ) -> Vec<RowAnswer> {
-        let sends = join_writes(writes).into_iter().filter_map(|write| {
-            let target = columns.target(write.bytes.part)?.clone();
-            Some(async move {
-                let within = write.bytes.range;
-                let result = target.write(within, write.data, flags).await;
-                RowAnswer {
-                    target,
-                    within,
-                    result,
+        let sends = join_writes(writes).into_iter().flat_map(|write| {
+            columns.written(write.bytes.part).map(move |target| {
+                let (within, data) = (write.bytes.range, write.data.clone());
+                async move {
+                    let result = target.write(within, data, flags).await;
+                    RowAnswer {
+                        target,
+                        within,
+                        result,
+                    }
                 }
             })
         });
@@ -476,7 +477,7 @@ impl RedundantArray {
     ) -> Result<(), IoError> {
         let changing = self.begin_rows(operation, range).await?;
         let columns = Columns::of(self, range);
-        let holders = columns.view.holders().map(|holder| holder.target.clone());
+        let holders = columns.view.written().map(|holder| holder.target.clone());
         let sends = holders.map(async |target| {
             let result = send_to(&target, range, Change::Zeroes, flags).await;
             RowAnswer {

@@ -22,6 +22,9 @@ const AT_ONCE_MAX: usize = 4;
 /// Longest request of a user, sectors.
 const SECTORS_MAX: u64 = 24;
 
+/// Why a member is not used of which the place was taken.
+pub(super) const TAKEN: &str = "took its place";
+
 /// What ended of what was under way.
 pub(super) enum Ended {
     /// A request of a user.
@@ -226,7 +229,7 @@ impl World {
     /// Begins something.
     async fn begin(&mut self, life: &mut Life, doing: &mut Doing) {
         let array = life.array.clone();
-        match self.rng.u8(0..44) {
+        match self.rng.u8(0..46) {
             0..24 => {
                 let op = self.op();
                 let leaves = self.rng.u8(0..8) == 0;
@@ -253,6 +256,7 @@ impl World {
             36 | 37 => self.break_one(life, doing),
             38 | 39 => self.mend_one(life, doing).await,
             40 | 41 => self.grow(life, doing),
+            44 | 45 => self.replace_one(life, doing),
             _ => self.take_newcomer(life, doing),
         }
     }
@@ -309,6 +313,28 @@ impl World {
         }
     }
 
+    /// Members of which the place was taken.
+    fn log_replaced(&mut self, array: &Array) {
+        for member in array.status().members {
+            if member.why.is_some_and(|why| why.ends_with(TAKEN)) {
+                self.log(format!("{}: {TAKEN}", member.name));
+            }
+        }
+    }
+
+    /// A spare is to take the place of a member, if there is one.
+    fn replace_one(&mut self, life: &Life, doing: &Doing) {
+        let works = in_sync(&life.array);
+        if works.is_empty() {
+            return;
+        }
+        let name = works[self.rng.usize(0..works.len())].clone();
+        let array = life.array.clone();
+        self.other(doing, format!("replace {name}"), async move {
+            array.replace(&name, None).await
+        });
+    }
+
     /// A disk works again, and comes back; or a new one is given.
     async fn mend_one(&mut self, life: &mut Life, doing: &Doing) {
         let status = life.array.status();
@@ -363,7 +389,10 @@ impl World {
             }
             Ended::Grown(parts, grown) => self.grown(parts, grown),
             Ended::Other(name, Err(error)) => self.log(format!("{name}: {error}")),
-            Ended::Other(name, Ok(())) => self.log(format!("{name}: done")),
+            Ended::Other(name, Ok(())) => {
+                self.log(format!("{name}: done"));
+                self.log_replaced(&life.array);
+            }
         }
         Ok(())
     }

@@ -133,6 +133,18 @@ fn a_seed_is_the_same_world_whenever_it_is_played() {
     }
 }
 
+/// A promise about replacements is worth what worlds have of them.
+#[test]
+fn members_are_replaced_in_worlds_of_every_kind() {
+    for first in [0, PARITY_FROM, PPL_FROM] {
+        let stories = (first..first + TWICE).map(|seed| play(seed).story);
+        let of = |what: &str| stories.clone().filter(|story| story.contains(what)).count();
+        let (begun, ended) = (of("replace "), of(acts::TAKEN));
+        println!("of {TWICE} worlds from {first} on: {begun} begin to replace, {ended} end it");
+        assert!(ended > 0, "{begun} of worlds from {first} on");
+    }
+}
+
 #[test]
 fn what_was_flushed_is_there_in_the_first_quarter_of_all_worlds() {
     worlds(0, QUARTERS, WORLDS);

@@ -1,0 +1,242 @@
+//! Replacements: members that become copies of other ones, which work meanwhile, and take their places.
+//!
+//! # Invariants
+//!
+//! * A replacement gets every write that the member gets of which it takes the place, and is never read before that.
+//! * It is a copy only of what is in sync: nothing is resynced below the byte up to which it is one. That byte goes back where what that member holds is not known to be what was written: after a write that was
+//!   cancelled or not answered, and after an unclean end.
+//! * A member of which the place was taken does not come back by the bitmap: its superblock counts fewer events than the bitmap covers.
+//! * Where the member fails, its replacement holds the part from then on, as far as it was copied.
+
+use block::{IoError, Range};
+use smallvec::SmallVec;
+
+use super::super::format::Level;
+use super::super::{ArrayError, ArrayEvent};
+use super::RedundantArray;
+use super::member_table::{MemberTable, Slot, SlotState};
+use super::members::SlotId;
+use super::state::State;
+use super::view::{Holder, Replacement};
+
+impl MemberTable {
+    /// All replacements, for the view.
+    pub(super) fn replacements(&self) -> SmallVec<[Replacement; 1]> {
+        let slots = self.slots.iter();
+        let replacing = slots.filter_map(|slot| match (&slot.state, slot.part) {
+            (SlotState::Replacing(to), Some(part)) => Some(Replacement {
+                part: part.into(),
+                holder: Holder {
+                    target: slot.target.clone(),
+                    rebuilt_to: Some(*to),
+                    bad: slot.bad.clone(),
+                },
+            }),
+            _ => None,
+        });
+        replacing.collect()
+    }
+
+    /// The replacement of a part that lost its holder holds it from now on.
+    pub(super) fn promote_replacement(&mut self, part: usize) -> Option<SlotId> {
+        let id = self.replacement_of(part)?;
+        let slot = &mut self.slots[id.0];
+        if let SlotState::Replacing(to) = slot.state {
+            slot.state = SlotState::Rebuilding(to);
+        }
+        Some(id)
+    }
+
+    fn replacement_of(&self, part: usize) -> Option<SlotId> {
+        let mut slots = self.slots.iter();
+        let is_it =
+            |slot: &&Slot| slot.is_replacement() && slot.part.map(usize::from) == Some(part);
+        slots.find(is_it).map(|slot| slot.target.slot)
+    }
+
+    /// Parts that get another member, and how far that is a copy.
+    fn replacing(&self) -> Vec<(u16, u64)> {
+        let slots = self.slots.iter();
+        let replacing = slots.filter_map(|slot| match (&slot.state, slot.part) {
+            (SlotState::Replacing(to), Some(part)) => Some((part, *to)),
+            _ => None,
+        });
+        replacing.collect()
+    }
+
+    /// A spare becomes the replacement of the member of `part`.
+    fn replace(&mut self, slot: SlotId, part: u16) {
+        assert_eq!(self.replacement_of(part.into()), None, "one at a time");
+        let spare = &mut self.slots[slot.0];
+        assert_eq!(spare.state, SlotState::Spare, "only a spare replaces");
+        spare.part = Some(part);
+        spare.by_bitmap = false;
+        spare.rebuilt_durably = 0;
+        spare.state = SlotState::Replacing(0);
+        self.rebuild_view();
+    }
+
+    /// Replacements are copies up to byte `to` of their data at most.
+    fn replaced_at_most(&mut self, to: u64) {
+        let mut is_changed = false;
+        for slot in &mut self.slots {
+            if let SlotState::Replacing(known) = &mut slot.state {
+                is_changed |= *known > to;
+                *known = (*known).min(to);
+                slot.rebuilt_durably = slot.rebuilt_durably.min(to);
+            }
+        }
+        if is_changed {
+            self.rebuild_view();
+        }
+    }
+
+    /// The replacement of `part` takes the place of its member: the names of both, the replacement's first.
+    fn take_place(&mut self, part: u16) -> Option<(String, String)> {
+        let id = self.replacement_of(part.into())?;
+        let old = self.parts[usize::from(part)].replace(id)?;
+        let name = self.slots[id.0].target.name.clone();
+        self.slots[id.0].state = SlotState::InSync;
+        self.slots[old.0].state = SlotState::Failed(format!("{name} took its place"));
+        let replaced = self.slots[old.0].target.name.clone();
+        self.rebuild_view();
+        Some((name, replaced))
+    }
+}
+
+impl State {
+    /// A spare becomes the replacement of the member of `part`.
+    pub(super) fn replace(&mut self, slot: SlotId, part: u16) {
+        self.members.replace(slot, part);
+        if let Some(bits) = &mut self.bits {
+            bits.write_all();
+        }
+        self.change(true);
+    }
+
+    /// What members hold at `range`, what windows count, may not be what was written: replacements are copies up to there.
+    pub(super) fn doubt_replacements(&mut self, range: Range) {
+        // Windows count bytes of members but in level 10, where a place of the array may be anywhere on them.
+        let to = match self.facts.level {
+            Level::Raid10 => 0,
+            _ => range.offset,
+        };
+        self.members.replaced_at_most(to);
+    }
+
+    /// The replacement of `part` is a copy up to byte `to`, unless members were doubted since `needs` was read.
+    pub(super) fn set_replaced(&mut self, part: u16, to: u64, needs: u64) {
+        if self.needs != needs {
+            return;
+        }
+        let slots = self.members.slots.iter_mut();
+        for slot in slots.filter(|slot| slot.part == Some(part)) {
+            if let SlotState::Replacing(known) = &mut slot.state {
+                *known = (*known).max(to);
+            }
+        }
+        self.members.rebuild_view();
+    }
+
+    /// The replacement of `part` is a copy of its member and takes its place, unless members were doubted since `needs` was
+    /// read: the names of both, the replacement's first. No commit may be under way.
+    pub(super) fn take_place(&mut self, part: u16, needs: u64) -> Option<(String, String)> {
+        if self.needs != needs {
+            return None;
+        }
+        let names = self.members.take_place(part)?;
+        self.ledger.lead();
+        self.change_flushed(true);
+        Some(names)
+    }
+}
+
+impl RedundantArray {
+    /// A spare becomes the replacement of the member of `part`: it gets every change from now on. Durable when it resolves.
+    ///
+    /// # Errors
+    /// Members cannot be written.
+    ///
+    /// # Panics
+    /// If the part has a replacement, or the member is no spare.
+    pub(in crate::array) async fn replace(&self, slot: SlotId, part: u16) -> Result<(), IoError> {
+        let replace = || self.lock().state.replace(slot, part);
+        self.give_part_with_log(slot, replace).await
+    }
+
+    /// The part that a member holds.
+    pub(in crate::array) fn held_part(&self, slot: SlotId) -> Option<u16> {
+        let guarded = self.lock();
+        let mut parts = (0..).zip(&guarded.state.members.parts);
+        let found = parts.find(|(_, holder)| **holder == Some(slot));
+        found.map(|(part, _)| part)
+    }
+
+    /// Refuses to use a spare for anything else while a part has no holder.
+    ///
+    /// # Errors
+    /// One has none.
+    pub(in crate::array) fn refuse_vacancies(&self) -> Result<(), ArrayError> {
+        match self.vacancies().0.first() {
+            None => Ok(()),
+            Some(part) => Err(ArrayError::refused(
+                format!("part {part} has no member, and spares are rebuilt for that first"),
+                "wait until no part is missing, then replace",
+            )),
+        }
+    }
+
+    /// Parts that get another member, and how far that is a copy.
+    pub(in crate::array) fn replacing(&self) -> Vec<(u16, u64)> {
+        self.lock().state.members.replacing()
+    }
+
+    /// The replacement of `part` is a copy up to byte `to`, unless members were doubted since `needs` was read. Not durable
+    /// before the next checkpoint.
+    pub(in crate::array) fn replaced(&self, part: u16, to: u64, needs: u64) {
+        self.lock().state.set_replaced(part, to, needs);
+    }
+
+    /// The replacement of `part` takes the place of its member: durable when it resolves, behind a flush. False: members were
+    /// doubted since `needs` was read, and it must be copied on.
+    ///
+    /// # Errors
+    /// Members cannot be written.
+    pub(in crate::array) async fn take_place(
+        &self,
+        part: u16,
+        needs: u64,
+    ) -> Result<bool, IoError> {
+        let taken = loop {
+            let commit = {
+                let mut guarded = self.lock();
+                match &guarded.commit {
+                    Some(commit) => commit.wait(),
+                    None => break guarded.state.take_place(part, needs),
+                }
+            };
+            commit.await?;
+        };
+        let Some((member, replaced)) = taken else {
+            return Ok(false);
+        };
+        self.record(State::is_recorded).await?;
+        let name = self.name();
+        tracing::info!("{name}: {member} took the place of {replaced}, which is used no more");
+        self.send_event(ArrayEvent::SpareActive { member });
+        Ok(true)
+    }
+
+    /// The member of `part`, and its replacement.
+    pub(in crate::array) fn pair(&self, part: u16) -> Option<(Holder, Holder)> {
+        let view = self.view();
+        let part = usize::from(part);
+        Some((view.holder(part)?.clone(), view.replacement(part)?.clone()))
+    }
+
+    /// What members hold at `range` may differ, as after a write that was not answered.
+    #[cfg(test)]
+    pub(in crate::array) fn doubt(&self, range: Range) {
+        self.lock().state.need(range);
+    }
+}

@@ -1,0 +1,251 @@
+//! Members that are replaced while they work: what becomes of both where the array ends, goes on, or loses one of them.
+
+use std::sync::Arc;
+
+use block::{BlockDevice, Node, Range, WriteFlags};
+use testkit::{MemDisk, block_on, pattern, single};
+
+use super::super::format::{Level, features};
+use super::super::redundant::tests::kit::{
+    BIT, DATA, DISK, MEMBER, RING, Recipe, heard, options, put, recorded, superblock,
+};
+use super::super::{AddOptions, Array, ArrayOptions, Candidate, MemberState, open};
+use super::open::candidates;
+
+const ALL: Range = Range::new(0, MEMBER);
+/// What was copied of a member when it is looked at.
+const COPIED: u64 = 8 * BIT as u64;
+
+/// A disk for each part, and one more.
+fn disks(recipe: &Recipe) -> Vec<Node> {
+    let len = DISK + recipe.ppl.unwrap_or(0);
+    let disk = |_| Arc::new(MemDisk::new(len)) as Node;
+    (0..=recipe.parts).map(disk).collect()
+}
+
+async fn write(array: &Array, range: Range, fill: u8) {
+    let data = single(pattern(fill, range));
+    array.write(range, data, WriteFlags::empty()).await.unwrap();
+}
+
+/// An array with a spare, which has begun to replace its first member.
+async fn begun(recipe: &Recipe, disks: &[Node]) -> Arc<Array> {
+    let (spare, members) = disks.split_last().unwrap();
+    recipe.make(members).await;
+    let array = open(candidates(members), options()).await.unwrap();
+    array.by_hand().work().await.unwrap();
+    let candidate = Candidate::local("spare", spare.clone());
+    array.add(candidate, AddOptions::default()).await.unwrap();
+    array.replace("a", None).await.unwrap();
+    array
+}
+
+/// Nothing more needs to be copied.
+fn copied(array: &Array, to: u64) {
+    let redundant = &array.by_hand().array;
+    redundant.replaced(0, to, redundant.needs());
+}
+
+/// The same, and a part of it is copied.
+async fn half_copied(recipe: &Recipe, disks: &[Node]) -> Arc<Array> {
+    let array = begun(recipe, disks).await;
+    copied(&array, COPIED);
+    array.by_hand().array.checkpoint().await.unwrap();
+    array
+}
+
+fn state(array: &Array, name: &str) -> MemberState {
+    let members = array.status().members.into_iter();
+    let mut found = members.filter(|member| member.name == name);
+    found.next().expect("a member").state
+}
+
+/// What the spare is called where the array is opened again: it comes last.
+fn spare_of(recipe: &Recipe) -> String {
+    let mut letters = 'a'..;
+    let last = letters.nth(usize::try_from(recipe.parts).unwrap());
+    last.expect("few parts").to_string()
+}
+
+fn recipes() -> [Recipe; 4] {
+    let with_logs = Recipe::parity(Level::Raid5, 2, 3).with_ppl(RING);
+    [
+        Recipe::mirror(2),
+        Recipe::raid10(0x102, 3),
+        Recipe::parity(Level::Raid6, 2, 4),
+        with_logs,
+    ]
+}
+
+#[test]
+fn a_copy_goes_on_after_a_clean_end_and_begins_again_after_any_other() {
+    for recipe in recipes() {
+        block_on(async {
+            let disks = disks(&recipe);
+            let spare = spare_of(&recipe);
+            let array = half_copied(&recipe, &disks).await;
+            array.stop().await.unwrap();
+            let of_spare = superblock(disks.last().unwrap()).await;
+            assert_ne!(of_spare.features & features::REPLACEMENT, 0, "{recipe:?}");
+            assert_eq!(of_spare.rebuilt_to, Some(COPIED));
+
+            let array = open(candidates(&disks), options()).await.unwrap();
+            assert_eq!(state(&array, &spare), MemberState::Replacing(COPIED));
+            write(&array, Range::new(0, 4096), 1).await;
+            drop(array);
+            // What was being written may be on one of both.
+            let array = open(candidates(&disks), options()).await.unwrap();
+            assert_eq!(state(&array, &spare), MemberState::Replacing(0));
+            assert_eq!(state(&array, "a"), MemberState::InSync);
+        });
+    }
+}
+
+#[test]
+fn what_is_written_is_on_both_and_the_replacement_is_read_alone_then() {
+    for recipe in recipes() {
+        block_on(async {
+            let disks = disks(&recipe);
+            let array = begun(&recipe, &disks).await;
+            let all = Range::new(0, array.geometry().size);
+            write(&array, all, 1).await;
+            copied(&array, MEMBER);
+            // Only what is sent to both is there.
+            write(&array, all, 2).await;
+            array.by_hand().work().await.unwrap();
+            assert_eq!(state(&array, "spare"), MemberState::InSync, "{recipe:?}");
+            assert_eq!(state(&array, "a"), MemberState::Failed);
+            array.stop().await.unwrap();
+            let of_spare = superblock(disks.last().unwrap()).await;
+            assert_eq!(of_spare.features & features::REPLACEMENT, 0);
+            let array = open(candidates(&disks[1..]), options()).await.unwrap();
+            assert_eq!(array.status().working, recipe.parts);
+            assert_eq!(array.read(all).await.unwrap().concat(), pattern(2, all));
+        });
+    }
+}
+
+#[test]
+fn where_the_member_fails_its_replacement_holds_the_part_as_far_as_it_was_copied() {
+    for recipe in recipes() {
+        block_on(async {
+            let disks = disks(&recipe);
+            let array = half_copied(&recipe, &disks).await;
+            array.fail("a").await.unwrap();
+            let rebuilding = MemberState::Rebuilding(COPIED);
+            assert_eq!(state(&array, "spare"), rebuilding, "{recipe:?}");
+            array.by_hand().work().await.unwrap();
+            assert_eq!(state(&array, "spare"), MemberState::InSync);
+            array.stop().await.unwrap();
+
+            // It is missing when the array is opened.
+            let disks = self::disks(&recipe);
+            let array = half_copied(&recipe, &disks).await;
+            array.stop().await.unwrap();
+            let left: Vec<_> = candidates(&disks).into_iter().skip(1).collect();
+            let opened = ArrayOptions {
+                run: true,
+                ..options()
+            };
+            let array = open(left, opened).await.unwrap();
+            assert_eq!(state(&array, &spare_of(&recipe)), rebuilding);
+            assert_eq!(array.status().working, recipe.parts - 1);
+        });
+    }
+}
+
+/// The array stays dirty, so that commits of the bitmap alone clear bits of what is written after the place was taken.
+#[test]
+fn a_member_of_which_the_place_was_taken_does_not_come_back_by_the_bitmap() {
+    block_on(async {
+        let recipe = Recipe::mirror(2);
+        let disks = disks(&recipe);
+        let array = begun(&recipe, &disks).await;
+        write(&array, ALL, 1).await;
+        copied(&array, MEMBER);
+        let redundant = &array.by_hand().array;
+        let taken = redundant.take_place(0, redundant.needs()).await;
+        assert!(taken.unwrap());
+        write(&array, Range::new(0, 4096), 2).await;
+        for _ in 0..4 {
+            redundant.sweep().await.unwrap();
+        }
+        array.fail("spare").await.unwrap();
+        let old = Candidate::local("a", disks[0].clone());
+        let refused = array.re_add(old).await.unwrap_err().to_string();
+        assert!(refused.contains("a cannot come back as it is"), "{refused}");
+    });
+}
+
+#[test]
+fn what_members_hold_is_doubted_of_replacements_too() {
+    block_on(async {
+        let recipe = Recipe::mirror(2);
+        let disks = disks(&recipe);
+        let array = half_copied(&recipe, &disks).await;
+        let redundant = &array.by_hand().array;
+        let before = redundant.needs();
+        redundant.doubt(Range::new(4096, 512));
+        assert_eq!(redundant.replacing(), [(0, 4096)]);
+        // A copy that was under way does not count any more.
+        redundant.replaced(0, MEMBER, before);
+        assert_eq!(redundant.replacing(), [(0, 4096)]);
+        assert!(!redundant.take_place(0, before).await.unwrap());
+        array.by_hand().work().await.unwrap();
+        assert_eq!(state(&array, "spare"), MemberState::InSync);
+    });
+}
+
+/// What repairs the parity of what was being written is in the log of the member that is missing.
+#[test]
+fn with_partial_parity_logs_a_replacement_of_a_member_that_is_lost_with_the_power_is_computed_whole()
+ {
+    block_on(async {
+        let recipe = Recipe::parity(Level::Raid5, 2, 3).with_ppl(RING);
+        let disks = disks(&recipe);
+        let array = half_copied(&recipe, &disks).await;
+        write(&array, Range::new(0, 4096), 1).await;
+        drop(array);
+        let left: Vec<_> = candidates(&disks).into_iter().skip(1).collect();
+        let opened = ArrayOptions {
+            run: true,
+            ..options()
+        };
+        let array = open(left, opened).await.unwrap();
+        let rebuilding = MemberState::Rebuilding(0);
+        assert_eq!(state(&array, &spare_of(&recipe)), rebuilding);
+    });
+}
+
+#[test]
+fn a_flush_is_one_of_the_replacement_too() {
+    for recipe in recipes() {
+        block_on(async {
+            let (disks, journal) = recorded(&disks(&recipe));
+            let array = begun(&recipe, &disks).await;
+            write(&array, Range::new(0, 4096), 1).await;
+            heard(&journal);
+            array.flush().await.unwrap();
+            let heard = heard(&journal);
+            let spare = usize::try_from(recipe.parts).unwrap();
+            let mut flushes = heard.iter().filter(|heard| heard.is_flush());
+            assert!(flushes.any(|heard| heard.member == spare), "{recipe:?}");
+        });
+    }
+}
+
+#[test]
+fn a_replacement_is_not_read() {
+    block_on(async {
+        let recipe = Recipe::mirror(2);
+        let disks = disks(&recipe);
+        let array = begun(&recipe, &disks).await;
+        write(&array, ALL, 1).await;
+        copied(&array, MEMBER);
+        let other = vec![9; usize::try_from(MEMBER).unwrap()];
+        put(disks.last().unwrap(), DATA, other).await;
+        for _ in 0..8 {
+            assert_eq!(array.read(ALL).await.unwrap().concat(), pattern(1, ALL));
+        }
+    });
+}
