@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn study_b_had_a_loop_device_that_was_faster_than_its_disk() {
         // The paper gives a figure without numbers, these are of its kind.
-        let tar = compare(&[1.22, 1.31, 1.18, 1.25, 1.2], 1).unwrap();
+        let tar = compare(&[1.22, 1.31, 1.18, 1.25, 1.2]).unwrap();
         let finding = check(&alone(&tar)).unwrap();
         assert_eq!(
             finding.text,
@@ -95,12 +95,12 @@ mod tests {
 
     #[test]
     fn what_was_measured_again_is_reported_with_any_result() {
-        let first = compare(&[1.22, 1.31, 1.18, 1.25, 1.2], 1).unwrap();
+        let first = compare(&[1.22, 1.31, 1.18, 1.25, 1.2]).unwrap();
         let said = |again: [f64; 5], because| {
             let seen = LayerComparison {
                 layer: LOOP,
                 first: &first,
-                again: compare(&again, 1),
+                again: compare(&again),
                 because,
             };
             check(&seen).unwrap().text
@@ -135,7 +135,7 @@ mod tests {
             // One lucky block among slow ones.
             [0.8, 1.9, 0.79, 0.81, 0.8],
         ] {
-            assert_eq!(check(&alone(&compare(&ratios, 1).unwrap())), None);
+            assert_eq!(check(&alone(&compare(&ratios).unwrap())), None);
         }
     }
 }

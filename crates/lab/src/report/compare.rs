@@ -63,6 +63,7 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord) -> RunComparison {
     let (rows_a, rows_b) = (Summary::of(a).rows, Summary::of(b).rows);
     let mut taken = Vec::new();
     let mut tests = Vec::new();
+    let mut figures = Vec::new();
     let mut unpaired = Vec::new();
     let mut moved: Vec<String> = Vec::new();
     for row in &rows_a {
@@ -71,12 +72,14 @@ pub fn compare_runs(a: &RunRecord, b: &RunRecord) -> RunComparison {
             Some(index) => {
                 taken.push(index);
                 tests.push(paired((a, row), (b, &rows_b[index])));
+                figures.push((goodness(a, row), goodness(b, &rows_b[index])));
                 let said = disks_of((a, row), (b, &rows_b[index]));
                 moved.extend(said.filter(|text| !moved.contains(text)));
             }
             None => unpaired.push(only(a, row)),
         }
     }
+    compare_together(&mut tests, figures);
     let alone = rows_b.iter().enumerate();
     let alone = alone.filter(|(index, _)| !taken.contains(index));
     unpaired.extend(alone.map(|(_, row)| only(b, row)));
@@ -145,22 +148,29 @@ fn partner(
 fn paired((a, row_a): (&RunRecord, &Row), (b, row_b): (&RunRecord, &Row)) -> PairedTest {
     let figure = |row: &Row| row.headline.map(|found| row.unit.shown(found.median));
     let refused = refused((a, row_a), (b, row_b));
-    let comparison = match refused {
-        Some(_) => None,
-        None => compare_unpaired(&goodness(a, row_a), &goodness(b, row_b), a.seed),
-    };
     PairedTest {
         title: row_a.title.clone(),
         label_a: row_a.label.clone(),
         label_b: row_b.label.clone(),
         figure_a: figure(row_a),
         figure_b: figure(row_b),
-        refused: refused.or_else(|| {
-            comparison
-                .is_none()
-                .then(|| "one of them has no figure".into())
-        }),
-        comparison,
+        refused,
+        comparison: None,
+    }
+}
+
+/// Compares the figures of each test that may be compared, all of them together.
+fn compare_together(tests: &mut [PairedTest], mut figures: Vec<(Vec<f64>, Vec<f64>)>) {
+    for (test, figures) in tests.iter().zip(&mut figures) {
+        if test.refused.is_some() {
+            *figures = (Vec::new(), Vec::new());
+        }
+    }
+    for (test, comparison) in tests.iter_mut().zip(compare_unpaired(&figures)) {
+        test.comparison = comparison;
+        if comparison.is_none() && test.refused.is_none() {
+            test.refused = Some("one of them has no figure".into());
+        }
     }
 }
 

@@ -119,16 +119,8 @@ pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
             count => format!("Too few repeats to compare {count} targets with {b}"),
         };
     }
-    if let (Some(best), Some(worst), true) = (
-        ranked(summary).first(),
-        ranked(summary).last(),
-        summary.overall.len() > 1,
-    ) {
-        let (best, worst) = (name(run, best.target), name(run, worst.target));
-        return format!(
-            "{} targets against {b}: {best} is the fastest, {worst} the slowest",
-            summary.overall.len()
-        );
+    if summary.overall.len() > 1 {
+        return headline_of_many(run, summary, &b);
     }
     let a = name(run, found.target);
     match found.comparison.verdict {
@@ -137,6 +129,37 @@ pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
         Verdict::Same => format!("{a} and {b} are equally fast"),
         Verdict::CannotTell { .. } => format!("It is undecided whether {a} or {b} is faster"),
     }
+}
+
+/// Several targets against `b`: the fastest and the slowest where their intervals are apart from those of all
+/// others and from the baseline, else how many differ.
+fn headline_of_many(run: &RunRecord, summary: &Summary, b: &str) -> String {
+    let ranked = ranked(summary);
+    let ratio = |found: &&Overall| found.comparison.ratio;
+    let is_above = |low: f64, others: &[&Overall]| others.iter().all(|one| low > ratio(one).high);
+    let is_below = |high: f64, others: &[&Overall]| others.iter().all(|one| high < ratio(one).low);
+    let count = |verdict: Verdict| {
+        let found = ranked.iter();
+        found
+            .filter(|one| one.comparison.verdict == verdict)
+            .count()
+    };
+    let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
+    let best = ranked.split_first().filter(|(best, others)| {
+        best.comparison.verdict == Verdict::Faster && is_above(ratio(best).low, others)
+    });
+    let worst = ranked.split_last().filter(|(worst, others)| {
+        worst.comparison.verdict == Verdict::Slower && is_below(ratio(worst).high, others)
+    });
+    let best = best.map(|(one, _)| format!("{} is the fastest", name(run, one.target)));
+    let worst = worst.map(|(one, _)| format!("{} is the slowest", name(run, one.target)));
+    let extremes: Vec<String> = best.into_iter().chain(worst).collect();
+    let said = match extremes.is_empty() {
+        false => extremes.join(", "),
+        true if faster + slower == 0 => "no significant difference".to_owned(),
+        true => format!("{faster} faster, {slower} slower"),
+    };
+    format!("{} targets against {b}: {said}", ranked.len())
 }
 
 /// Those that were compared, the fastest first.

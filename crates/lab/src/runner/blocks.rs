@@ -92,7 +92,7 @@ pub(super) fn run_blocks(
     let mut at = standing(course.made, course.pairs, executor.elapsed());
     at.written = written(course.made);
     at.written.0 = at.written.0.saturating_add(course.laid_out.0);
-    at.precise = figures.are_precise(course.plan.budget.precision, course.seed);
+    at.precise = figures.are_precise(course.plan.budget.precision);
     let mut blocks = Blocks {
         course,
         executor,
@@ -134,7 +134,7 @@ fn written(cells: &[Cell]) -> Bytes {
 impl Blocks<'_> {
     /// How the run ended.
     fn all(&mut self) -> Status {
-        let (plan, seed) = (self.course.plan, self.course.seed);
+        let plan = self.course.plan;
         loop {
             if let Some(status) = next(&plan.budget, self.at) {
                 return self.look_again().unwrap_or(status);
@@ -155,7 +155,7 @@ impl Blocks<'_> {
                         .max(now.0.saturating_sub(self.at.elapsed.0)),
                 ),
                 elapsed: now,
-                precise: self.figures.are_precise(plan.budget.precision, seed),
+                precise: self.figures.are_precise(plan.budget.precision),
             };
         }
     }
@@ -190,7 +190,7 @@ impl Blocks<'_> {
     /// made it look so either goes on or was the moment.
     fn look_again(&mut self) -> Option<Status> {
         let course = self.course;
-        let pairs = self.figures.reversed(course.layers, course.seed);
+        let pairs = self.figures.reversed(course.layers);
         if pairs.is_empty() {
             return None;
         }

@@ -34,6 +34,9 @@ pub use dry_run::{DryRun, dry_run};
 pub use progress::{CellProgress, Progress, Silent};
 pub use request::{Cancel, DiskFacts, RunRequest, TargetSpec};
 
+#[cfg(test)]
+pub(crate) use schedule::block_order;
+
 use crate::LabError;
 use crate::checks::Finding;
 use crate::plan::Plan;

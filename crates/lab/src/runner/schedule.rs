@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::checks::order;
 use crate::plan::Budget;
-use crate::stats::{Rng, compare, repeat_interval};
+use crate::stats::{Interval, Rng, compare, compare_family, repeat_interval};
 use crate::store::{Cell, Status};
 use crate::units::{Bytes, Nanos};
 
@@ -13,16 +13,16 @@ const TRIES: u32 = 3;
 
 /// A measurement to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct CellSlot {
-    pub(super) block: u32,
-    pub(super) position: u32,
-    pub(super) workload: usize,
-    pub(super) target: usize,
+pub(crate) struct CellSlot {
+    pub(crate) block: u32,
+    pub(crate) position: u32,
+    pub(crate) workload: usize,
+    pub(crate) target: usize,
 }
 
 /// Every pair of a workload and a target once, in an order that `seed` and `block` give: what drifts
 /// during a run then hits each of them equally.
-pub(super) fn block_order(pairs: &[(usize, usize)], seed: u64, block: u32) -> Vec<CellSlot> {
+pub(crate) fn block_order(pairs: &[(usize, usize)], seed: u64, block: u32) -> Vec<CellSlot> {
     let mut variants = pairs.to_vec();
     // Blocks far apart in the generator's sequence, or block 2 would repeat block 1 shifted by one.
     Rng::new(Rng::new(seed ^ (u64::from(block) << 32)).next()).shuffle(&mut variants);
@@ -76,31 +76,33 @@ impl Figures {
     }
 
     /// Whether every interval is narrow enough: that of the ratio where a target is compared with the
-    /// baseline, that of the figure itself where it is not.
-    pub(super) fn are_precise(&self, precision: f64, seed: u64) -> bool {
+    /// baseline, as wide as all ratios together make it, that of the figure itself where it is not.
+    pub(super) fn are_precise(&self, precision: f64) -> bool {
         let pairs = self.pairs.iter().copied();
-        let mut waited_for = pairs.filter(|pair| !self.is_hopeless(*pair));
-        waited_for.all(|pair| {
-            let Some(values) = self.values(pair) else {
-                return true;
-            };
-            let found = match self.against(pair) {
-                Some(_) => compare(&values, seed).map(|found| found.ratio),
-                None => repeat_interval(&values, seed),
-            };
-            found.is_some_and(|found| found.n >= 5 && found.relative_half_width() <= precision)
-        })
+        let waited_for = pairs.filter(|pair| !self.is_hopeless(*pair));
+        let values = waited_for.filter_map(|pair| Some((self.against(pair), self.values(pair)?)));
+        let (compared, alone): (Vec<_>, Vec<_>) =
+            values.partition(|(against, _)| against.is_some());
+        let ratios: Vec<Vec<f64>> = compared.into_iter().map(|(_, ratios)| ratios).collect();
+        let ratios = compare_family(&ratios).into_iter();
+        let ratios = ratios.map(|found| found.map(|found| found.ratio));
+        let figures = alone.iter().map(|(_, values)| repeat_interval(values));
+        let is_narrow =
+            |found: Interval| found.is_known() && found.relative_half_width() <= precision;
+        ratios
+            .chain(figures)
+            .all(|found| found.is_some_and(is_narrow))
     }
 
     /// The pairs of a test with a layer and with the one below it where the layer is surely the faster one.
     /// `layers` are targets, the upper one first.
-    pub(super) fn reversed(&self, layers: &[(usize, usize)], seed: u64) -> Vec<(usize, usize)> {
+    pub(super) fn reversed(&self, layers: &[(usize, usize)]) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         for &(workload, target) in &self.pairs {
             let below = layers.iter().filter(|(upper, _)| *upper == target);
             for &(_, lower) in below {
                 let ratios = self.ratios((workload, target), (workload, lower));
-                if compare(&ratios, seed).is_some_and(|ratio| order::is_reversed(&ratio)) {
+                if compare(&ratios).is_some_and(|ratio| order::is_reversed(&ratio)) {
                     found.extend([(workload, target), (workload, lower)]);
                 }
             }

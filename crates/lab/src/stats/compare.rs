@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Interval, VALUES_MIN, interval};
+use super::sample::BlockSample;
+use super::{ERROR, Interval, VALUES_MIN};
 
 /// Two results are called the same when the whole interval of their ratio is within this of one.
 pub(crate) const SAME_WITHIN: f64 = 0.03;
@@ -27,65 +28,80 @@ pub enum Verdict {
 /// A ratio and what it means.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// First over second, paired by block.
+    /// First over second: the median, and an interval that is the wider the more was compared together.
     pub ratio: Interval,
     /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Compares by the ratios first/second of each block in which both were measured. None without a
-/// pair; ratios that are not positive numbers are left out.
+/// Compares by the ratios first/second of each block in which both were measured, in their order. None
+/// without a pair; ratios that are not positive numbers are left out.
 #[must_use]
-pub fn compare(ratios: &[f64], seed: u64) -> Option<Comparison> {
-    let ratios: Vec<f64> = ratios
-        .iter()
-        .copied()
-        .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
-        .collect();
-    let ratio = interval(&ratios, seed)?;
-    Some(Comparison {
-        ratio,
-        verdict: verdict(&ratio),
+pub fn compare(ratios: &[f64]) -> Option<Comparison> {
+    compare_family(std::slice::from_ref(&ratios)).pop()?
+}
+
+/// Compares several by their ratios, as [`compare()`] does. All verdicts together call a ratio of one faster or
+/// slower in at most 5 % of all families.
+#[must_use]
+pub(crate) fn compare_family<T: AsRef<[f64]>>(ratios: &[T]) -> Vec<Option<Comparison>> {
+    let samples = ratios.iter().map(|ratios| usable(ratios.as_ref()));
+    let samples: Vec<Option<BlockSample>> = samples.collect();
+    step_down(samples.len(), &|index, error| {
+        Some(samples.get(index)?.as_ref()?.center(error))
     })
 }
 
-/// Compares two sets of figures that have no pairs, of two runs: the ratio of their medians, with the
-/// interval that resampling each of them gives (percentile bootstrap of two samples). `n` is the smaller
-/// number of the two. None without figures; those that are not positive numbers are left out.
+/// Compares pairs of sets of figures that are not paired by block, of two runs: the ratio of their medians. `n`
+/// is the smaller number of the two. None without figures; those that are not positive numbers are left out.
+/// The verdicts together are a family, as in [`compare_family`].
 #[must_use]
-pub(crate) fn compare_unpaired(first: &[f64], second: &[f64], seed: u64) -> Option<Comparison> {
-    let usable = |values: &[f64]| -> Vec<f64> {
-        let all = values.iter().copied();
-        all.filter(|value| value.is_finite() && *value > 0.0)
-            .collect()
-    };
-    let (first, second) = (usable(first), usable(second));
-    let median = super::median(&first)? / super::median(&second)?;
-    let mut rng = super::Rng::new(seed);
-    let mut ratios: Vec<f64> = (0..super::RESAMPLES)
-        .filter_map(|_| Some(resampled(&first, &mut rng)? / resampled(&second, &mut rng)?))
-        .collect();
-    ratios.sort_by(f64::total_cmp);
-    let cut = super::RESAMPLES / 40;
-    let ratio = Interval {
-        median,
-        low: *ratios.get(cut)?,
-        high: *ratios.get(ratios.len().checked_sub(1 + cut)?)?,
-        n: first.len().min(second.len()),
-    };
-    Some(Comparison {
-        ratio,
-        verdict: verdict(&ratio),
+pub(crate) fn compare_unpaired(pairs: &[(Vec<f64>, Vec<f64>)]) -> Vec<Option<Comparison>> {
+    let samples = pairs
+        .iter()
+        .map(|(first, second)| Some((usable(first)?, usable(second)?)));
+    let samples: Vec<Option<(BlockSample, BlockSample)>> = samples.collect();
+    step_down(samples.len(), &|index, error| {
+        let (first, second) = samples.get(index)?.as_ref()?;
+        Some(first.over(second, error))
     })
 }
 
-/// The median of as many values drawn from `values`.
-fn resampled(values: &[f64], rng: &mut super::Rng) -> Option<f64> {
-    let drawn: Vec<f64> = values
-        .iter()
-        .map(|_| values[rng.below(values.len())])
+fn usable(values: &[f64]) -> Option<BlockSample> {
+    let values = values.iter().copied();
+    let values: Vec<f64> = values
+        .filter(|value| value.is_finite() && *value > 0.0)
         .collect();
-    super::median(&drawn)
+    BlockSample::of(&values)
+}
+
+/// Holm's procedure with intervals: each has the error of all over the number that is still open. What excludes
+/// one is decided, and leaves more error for the rest. What has too few values for an interval is decided by
+/// none, and takes no error from the others.
+fn step_down(count: usize, at: &dyn Fn(usize, f64) -> Option<Interval>) -> Vec<Option<Comparison>> {
+    let mut found: Vec<Option<Interval>> = (0..count).map(|index| at(index, ERROR)).collect();
+    let mut open: Vec<usize> = (0..count)
+        .filter(|index| found[*index].is_some_and(|ratio| ratio.is_known()))
+        .collect();
+    loop {
+        let before = open.len();
+        let error = ERROR / before.max(1) as f64;
+        for index in &open {
+            found[*index] = at(*index, error);
+        }
+        open.retain(|index| found[*index].is_some_and(|ratio| ratio.contains(1.0)));
+        if open.is_empty() || open.len() == before {
+            break;
+        }
+    }
+    let compared = found.into_iter().map(|ratio| {
+        let ratio = ratio?;
+        Some(Comparison {
+            ratio,
+            verdict: verdict(&ratio),
+        })
+    });
+    compared.collect()
 }
 
 fn verdict(ratio: &Interval) -> Verdict {

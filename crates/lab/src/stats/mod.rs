@@ -1,4 +1,4 @@
-//! Statistics: medians with bootstrap intervals, differences paired by block, verdicts; and the models
+//! Statistics: medians with intervals, differences paired by block, verdicts; and the models
 //! that are fitted to sweeps and curves.
 //!
 //! | module | answers |
@@ -10,13 +10,13 @@
 //! | [`knee`] | how many in flight are enough? |
 //! | [`effects`] | is it the drive or the slot? |
 //!
-//! Invariants: everything is a pure function of its numbers and a seed, so a report is the same each
-//! time it is drawn. A median of few values is not assumed to be normal: intervals come from resampled
-//! medians.
+//! Invariants: everything is a pure function of its numbers (and of a seed where it shuffles), so a report
+//! is the same each time it is drawn. An interval of few values has the width that few values require.
 //!
-//! Source of the method: the percentile bootstrap (Efron, 1979) of the median; pairing by block takes
-//! out what drifts over a run and affects both targets equally. That an interval of 95 % holds a repetition's
-//! result in 83 % of the cases only: Cumming and Maillardet, Psychological Methods 11 (2006).
+//! Sources of the method: intervals by Student's t (1908) of logarithms, widened by the correlation of
+//! neighbouring blocks; those of a median by its variance, π/2 times that of a mean; two runs by Welch (1947);
+//! the verdicts of a run together by Holm (1979). Pairing by block takes out what drifts over a run and affects
+//! both targets equally. Why, with the rates that were measured: `docs/adr/0012-intervals-of-figures.md`.
 
 pub mod block_size;
 mod compare;
@@ -24,23 +24,25 @@ pub mod effects;
 pub mod knee;
 pub mod line;
 mod rng;
+mod sample;
 pub mod steady;
+mod student;
 pub mod thermal;
 
 pub use compare::{Comparison, Verdict, compare};
-pub(crate) use compare::{SAME_WITHIN, compare_unpaired};
+pub(crate) use compare::{SAME_WITHIN, compare_family, compare_unpaired};
 pub use rng::Rng;
 
 use serde::{Deserialize, Serialize};
 
-/// Resamples per interval: the ends of a 95 % interval then rest on 50 values each.
-const RESAMPLES: usize = 2000;
+/// How often an interval, or the verdicts of one family together, may be wrong.
+const ERROR: f64 = 0.05;
 
-/// The fewest values that give a 95 % interval of a median: the range of four misses it in one of eight cases.
+/// The fewest values that an interval is given for: the spread of fewer is hardly known.
 pub(crate) const VALUES_MIN: usize = 5;
 
-/// A median with its 95 % interval: of the median itself ([`interval`]), or of a repetition's
-/// ([`repeat_interval`]).
+/// A median with its 95 % interval: of a repetition's median ([`repeat_interval`]), or of a ratio
+/// ([`Comparison`]). Of fewer than five values the ends are the least and the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The middle value.
@@ -58,6 +60,12 @@ impl Interval {
     #[must_use]
     pub(crate) const fn is_known(&self) -> bool {
         self.n >= VALUES_MIN
+    }
+
+    /// Whether `value` is within it.
+    #[must_use]
+    pub(crate) fn contains(&self, value: f64) -> bool {
+        self.low <= value && value <= self.high
     }
 
     /// The larger distance from the median to an end, as a part of the median.
@@ -86,63 +94,12 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     Some(f64::midpoint(sorted[sorted.len() / 2 - 1], upper))
 }
 
-/// The median of `values` and where it lies with 95 % confidence; none of nothing. One value has an
-/// interval of no width, so look at `n`.
+/// The median of `values`, which are in the order of their blocks, and where the median of as many more
+/// of their kind lies with 95 % confidence; none of nothing. One value has an interval of no width, so look
+/// at `n`.
 #[must_use]
-pub(crate) fn interval(values: &[f64], seed: u64) -> Option<Interval> {
-    let median = median(values)?;
-    let (low, high) = ends(resampled(values, &mut Rng::new(seed)));
-    Some(Interval {
-        median,
-        low,
-        high,
-        n: values.len(),
-    })
-}
-
-/// The median of `values` and where the median of as many more of their kind lies with 95 %
-/// confidence; none of nothing. Wider than [`interval`] by about the root of two: the repetition has
-/// its chance too. It takes the distance of two resampled medians, as a ratio where all values are
-/// positive and so are their medians.
-#[must_use]
-pub(crate) fn repeat_interval(values: &[f64], seed: u64) -> Option<Interval> {
-    let median = median(values)?;
-    let mut rng = Rng::new(seed);
-    let pairs = resampled(values, &mut rng)
-        .into_iter()
-        .zip(resampled(values, &mut rng));
-    let elsewhere: Vec<f64> = if values.iter().all(|value| *value > 0.0) {
-        pairs.map(|(one, other)| median * (one / other)).collect()
-    } else {
-        pairs.map(|(one, other)| median + (one - other)).collect()
-    };
-    let (low, high) = ends(elsewhere);
-    Some(Interval {
-        median,
-        low,
-        high,
-        n: values.len(),
-    })
-}
-
-/// Medians of [`RESAMPLES`] samples drawn from `values` with replacement.
-fn resampled(values: &[f64], rng: &mut Rng) -> Vec<f64> {
-    let mut sample = vec![0.0; values.len()];
-    let draw = |_| {
-        for slot in &mut sample {
-            *slot = values[rng.below(values.len())];
-        }
-        sample.sort_by(f64::total_cmp);
-        median_of_sorted(&sample)
-    };
-    (0..RESAMPLES).filter_map(draw).collect()
-}
-
-/// Between which 95 % of [`RESAMPLES`] values lie.
-fn ends(mut values: Vec<f64>) -> (f64, f64) {
-    values.sort_by(f64::total_cmp);
-    let cut = RESAMPLES / 40;
-    (values[cut], values[RESAMPLES - 1 - cut])
+pub(crate) fn repeat_interval(values: &[f64]) -> Option<Interval> {
+    Some(sample::BlockSample::of(values)?.repetition(ERROR))
 }
 
 #[cfg(test)]

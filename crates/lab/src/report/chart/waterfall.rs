@@ -38,7 +38,10 @@ pub(in crate::report) fn waterfall(layers: &[Layer], unit: &str, label: &Label<'
     let longest = layers
         .iter()
         .filter_map(|layer| layer.time)
-        .map(|time| time.high)
+        .map(|time| match time.is_known() {
+            true => time.high,
+            false => time.median,
+        })
         .fold(f64::MIN_POSITIVE, f64::max);
     let scale = Scale::linear((0.0, longest * 1.04), (8.0, RIGHT));
     let bottom = 6.0 + ROW * layers.len() as f64;
@@ -72,10 +75,12 @@ fn row(layers: &[Layer], layer: &Layer, scale: &Scale, top: f64) -> Markup {
             }
             rect class=(palette::bar(0, layer.counted)) x=(px(if layer.counted { base } else { zero })) y=(px(y)) height=(px(height))
                 width=(px((end - if layer.counted { base } else { zero }).max(0.8))) { title { (layer.name) ": " (significant(time.median)) } }
-            g class="whisker" {
-                line x1=(px(scale.at(time.low))) x2=(px(scale.at(time.high))) y1=(px(y + height / 2.0)) y2=(px(y + height / 2.0)) {}
-                @for end in [time.low, time.high] {
-                    line x1=(px(scale.at(end))) x2=(px(scale.at(end))) y1=(px(y + 3.0)) y2=(px(y + height - 3.0)) {}
+            @if time.is_known() {
+                g class="whisker" {
+                    line x1=(px(scale.at(time.low))) x2=(px(scale.at(time.high))) y1=(px(y + height / 2.0)) y2=(px(y + height / 2.0)) {}
+                    @for end in [time.low, time.high] {
+                        line x1=(px(scale.at(end))) x2=(px(scale.at(end))) y1=(px(y + 3.0)) y2=(px(y + height - 3.0)) {}
+                    }
                 }
             }
         }
@@ -100,6 +105,12 @@ pub(in crate::report) fn said(layer: &Layer) -> String {
         return significant(time.median);
     };
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    if !cost.ratio.is_known() {
+        return format!(
+            "{} %, too few repeats",
+            significant(percent(cost.ratio.median))
+        );
+    }
     let interval = range(percent(cost.ratio.low), percent(cost.ratio.high));
     match cost.verdict {
         Verdict::Same => "same within 3 %".into(),
@@ -118,7 +129,7 @@ pub(in crate::report) fn said(layer: &Layer) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::{compare, interval};
+    use crate::stats::{compare, repeat_interval};
 
     const LABEL: Label<'static> = Label {
         title: "what layers cost",
@@ -129,8 +140,8 @@ mod tests {
         Layer {
             name: name.into(),
             on,
-            time: interval(&[time, time * 1.01, time * 0.99, time, time], 1),
-            cost: compare(ratios, 1),
+            time: repeat_interval(&[time, time * 1.01, time * 0.99, time, time]),
+            cost: compare(ratios),
             counted: true,
         }
     }
@@ -153,13 +164,25 @@ mod tests {
     fn every_layer_says_what_it_costs() {
         let said: Vec<String> = loops().iter().map(said).collect();
         assert_eq!(said[0], "10.0");
-        assert_eq!(said[1], "+50.0 % (49.0 to 52.0)");
+        assert_eq!(said[1], "+50.0 % (49.0 to 51.8)");
         assert_eq!(said[2], "same within 3 %");
         assert!(
             said[3].starts_with("-20.0 %") && said[3].ends_with("check"),
             "{}",
             said[3]
         );
+    }
+
+    #[test]
+    fn layers_of_too_few_blocks_have_no_interval() {
+        let mut layers = loops();
+        layers[1].cost = compare(&[1.5, 1.49, 1.51]);
+        assert_eq!(said(&layers[1]), "50.0 %, too few repeats");
+        for layer in &mut layers {
+            layer.time = repeat_interval(&[layer.time.unwrap().median; 3]);
+        }
+        let drawn = waterfall(&layers, "us/MiB", &LABEL).into_string();
+        assert!(!drawn.contains("whisker"), "{drawn}");
     }
 
     #[test]

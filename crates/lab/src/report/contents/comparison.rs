@@ -19,6 +19,10 @@ pub(in crate::report) fn overview(run: &RunRecord, summary: &Summary) -> Option<
     }
 }
 
+/// What the intervals of ratios of one run are.
+const TOGETHER: &str = "Intervals are as wide as all comparisons of the run together make them (Holm): by chance one or more is wrong in at most \
+                        5 % of all runs.";
+
 /// Each target by itself, where the cover has them all together.
 pub(super) fn section(run: &RunRecord, summary: &Summary) -> Option<Section> {
     let pairs = pairs(summary);
@@ -69,7 +73,7 @@ fn over_all(run: &RunRecord, summary: &Summary, pairs: &[(usize, usize)]) -> Fig
         .filter_map(|(_, found)| Some(found.as_ref()?.ratio.n));
     let caption = format!(
         "Each target over {baseline}: the geometric mean of all tests' ratios and its 95 % interval, n = {} blocks. \
-         The band is the same within 3 %.",
+         {TOGETHER} The band is the same within 3 %.",
         blocks.max().unwrap_or(0)
     );
     figure(
@@ -107,7 +111,7 @@ fn comparison(run: &RunRecord, summary: &Summary, target: usize, baseline: usize
     let (a, b) = (short(&a.label, 40), short(&b.label, 40));
     let caption = format!(
         "{a} over {b}, above one where it is better: median of the blocks' ratios and its 95 % interval, n = {} blocks. \
-         The band is the same within 3 %.",
+         {TOGETHER} The band is the same within 3 %.",
         overall.map_or(0, |found| found.ratio.n)
     );
     figure(format!("{a} against {b}"), &rows, caption, "test")
@@ -138,9 +142,13 @@ fn cells((name, found): &Named) -> Vec<String> {
             "0".into(),
         ];
     };
-    let figures = [ratio.median, ratio.low, ratio.high].map(|value| format!("{value:.4}"));
-    std::iter::once(name.clone())
-        .chain(figures)
+    let ends = [ratio.low, ratio.high].map(|end| match ratio.is_known() {
+        true => format!("{end:.4}"),
+        false => String::new(),
+    });
+    [name.clone(), format!("{:.4}", ratio.median)]
+        .into_iter()
+        .chain(ends)
         .chain([ratio.n.to_string()])
         .collect()
 }

@@ -4,8 +4,8 @@ use super::latency::rows_of;
 use super::{Figure, ReportBlock, Section, Table, singles};
 use crate::report::chart::{self, Label, Layer};
 use crate::report::short;
-use crate::report::summary::{Row, Summary, compared};
-use crate::stats::Interval;
+use crate::report::summary::{Row, Summary, of_two};
+use crate::stats::{Comparison, Interval, compare_family};
 use crate::store::RunRecord;
 use crate::tools::Unit;
 use crate::units::{MIB, significant};
@@ -56,13 +56,15 @@ fn below(run: &RunRecord, target: usize) -> Option<usize> {
 fn figure(run: &RunRecord, rows: &[&Row], below: &[Option<usize>]) -> Option<Figure> {
     let first = rows.first()?;
     let unit = unit(first)?;
+    let costs = costs(run, rows, below);
     let layers: Vec<Layer> = rows
         .iter()
-        .map(|row| Layer {
+        .zip(costs)
+        .map(|(row, cost)| Layer {
             name: row.label.clone(),
             on: below[row.target].and_then(|on| rows.iter().position(|other| other.target == on)),
             time: row.headline.and_then(|found| time(row, found)),
-            cost: below[row.target].and_then(|on| compared(run, row.workload, on, row.target)),
+            cost,
             counted: row.validity.is_usable(),
         })
         .collect();
@@ -84,7 +86,8 @@ fn figure(run: &RunRecord, rows: &[&Row], below: &[Option<usize>]) -> Option<Fig
             )
         })
         .collect();
-    let caption = said.join(" ") + " In brackets the 95 % interval of the cost, paired by block.";
+    let caption = said.join(" ")
+        + " In brackets the 95 % interval of the cost, paired by block, as wide as all layers of the test together make it.";
     let title = format!("{}: what each layer costs", first.title);
     Some(Figure {
         drawing: chart::waterfall(
@@ -101,6 +104,16 @@ fn figure(run: &RunRecord, rows: &[&Row], below: &[Option<usize>]) -> Option<Fig
         table: table(&layers, unit),
         file: "layers",
     })
+}
+
+/// What each layer costs against the one below it: the layers of one test are compared together.
+fn costs(run: &RunRecord, rows: &[&Row], below: &[Option<usize>]) -> Vec<Option<Comparison>> {
+    let ratios = rows.iter().map(|row| {
+        let on = below[row.target];
+        let pairs = on.map_or_else(Vec::new, |on| of_two(run, row.workload, on, row.target));
+        pairs.into_iter().map(|(_, ratio)| ratio).collect()
+    });
+    compare_family(&ratios.collect::<Vec<Vec<f64>>>())
 }
 
 /// The unit of times; none for what is no time and no rate.
@@ -138,13 +151,17 @@ fn table(layers: &[Layer], unit: &str) -> Table {
                 .as_ref()
                 .map_or_else(String::new, |time| significant(value(time)))
         };
+        let end = |value: fn(&Interval) -> f64| {
+            let known = layer.time.filter(Interval::is_known);
+            known.map_or_else(String::new, |time| significant(value(&time)))
+        };
         let below = layer.on.and_then(|on| layers.get(on));
         vec![
             layer.name.clone(),
             below.map_or_else(String::new, |below| below.name.clone()),
             figure(|time| time.median),
-            figure(|time| time.low),
-            figure(|time| time.high),
+            end(|time| time.low),
+            end(|time| time.high),
             layer.time.map_or(0, |time| time.n).to_string(),
             chart::said(layer),
         ]

@@ -301,6 +301,11 @@ fn valid(row: &Row) -> Option<Interval> {
     row.headline.filter(|_| row.validity.is_usable())
 }
 
+/// The ends of an interval, where there are blocks enough for one.
+fn ends(found: Interval) -> Option<(f64, f64)> {
+    found.is_known().then_some((found.low, found.high))
+}
+
 /// Bytes per second and operations per second, or the tool's headline, and the slowest of a hundred.
 fn panels(sweep: &Sweep<'_>, fits: &[Vec<(f64, f64)>]) -> Vec<Panel> {
     let first = sweep.curves.first().and_then(|curve| curve.points.first());
@@ -317,17 +322,15 @@ fn panels(sweep: &Sweep<'_>, fits: &[Vec<(f64, f64)>]) -> Vec<Panel> {
             .map(|block| block.rate)
             .collect::<Vec<_>>();
         let median = crate::stats::median(&shown)?;
-        let of = row.headline.map_or((median, None), |found| {
-            (
-                found.median,
-                Some((found.low * factor, found.high * factor)),
-            )
-        });
-        Some((of.0 * factor, of.1))
+        let found = row.headline;
+        let median = found.map_or(median, |found| found.median);
+        let ends = found.and_then(ends);
+        let ends = ends.map(|(low, high)| (low * factor, high * factor));
+        Some((median * factor, ends))
     };
     let operations = |row: &Row| {
         let found = row.operations?;
-        Some((found.median, Some((found.low, found.high))))
+        Some((found.median, ends(found)))
     };
     let p99 = |row: &Row| Some((row.p99?.value.0 as f64 / 1e6, None));
     let unit = if is_rate {
@@ -395,12 +398,13 @@ fn table(sweep: &Sweep<'_>) -> Table {
     let rows = sweep.curves.iter().flat_map(|curve| {
         curve.points.iter().map(|point| {
             let row = point.row;
+            let known = row.headline.filter(Interval::is_known);
             vec![
                 curve.label.to_owned(),
                 format!("{:.0}", point.value),
                 figure(row.headline.map(|found| found.median)),
-                figure(row.headline.map(|found| found.low)),
-                figure(row.headline.map(|found| found.high)),
+                figure(known.map(|found| found.low)),
+                figure(known.map(|found| found.high)),
                 row.usable.to_string(),
                 figure(row.operations.map(|found| found.median)),
                 row.p99.map_or_else(String::new, |found| {

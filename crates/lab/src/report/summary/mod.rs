@@ -4,7 +4,7 @@ mod comparisons;
 mod row;
 mod run_findings;
 
-pub(super) use comparisons::{compared, refusal, side};
+pub(super) use comparisons::{of_two, refusal, side};
 pub(super) use run_findings::blocks_again;
 
 use serde::Serialize;
@@ -158,12 +158,11 @@ impl Summary {
                 row.mark(marked.finding);
             }
         }
-        let comparisons = comparisons::comparisons(run, &rows);
-        let overall = comparisons::overall(run, &comparisons);
+        let compared = comparisons::comparisons(run, &rows);
         Self {
             rows,
-            comparisons,
-            overall,
+            comparisons: compared.tests,
+            overall: compared.overall,
             findings: run_findings::findings(run),
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
     };
     let heading = heading(run, workload, &all);
     let together = together(&all, usable.len());
-    let headline = over(run, &usable, |cell| {
+    let headline = over(&usable, |cell| {
         cell.headline().map(|headline| headline.value)
     });
     Row {
@@ -44,9 +44,9 @@ pub(super) fn row(run: &RunRecord, workload: usize, target: usize) -> Row {
         unit: heading.unit,
         better: heading.better,
         headline,
-        figures: figures(run, &usable),
+        figures: figures(&usable),
         rate: headline.filter(|_| heading.unit == Unit::BytesPerSecond),
-        operations: over(run, &usable, |cell| {
+        operations: over(&usable, |cell| {
             cell.fio().map(|_| cell.operations_per_second())
         }),
         p50: checks::percentile(&latencies, 0.5),
@@ -90,13 +90,13 @@ fn point(cell: &Cell) -> BlockPoint {
 }
 
 /// The interval of a value over measurements; those that do not have it are left out.
-fn over(run: &RunRecord, cells: &[&Cell], value: fn(&Cell) -> Option<f64>) -> Option<Interval> {
+fn over(cells: &[&Cell], value: fn(&Cell) -> Option<f64>) -> Option<Interval> {
     let values: Vec<f64> = cells.iter().filter_map(|cell| value(cell)).collect();
-    repeat_interval(&values, run.seed)
+    repeat_interval(&values)
 }
 
 /// Every figure that a tool gave, in its order.
-fn figures(run: &RunRecord, cells: &[&Cell]) -> Vec<FigureRow> {
+fn figures(cells: &[&Cell]) -> Vec<FigureRow> {
     let Some(first) = cells.iter().find_map(|cell| cell.tool()) else {
         return Vec::new();
     };
@@ -108,7 +108,7 @@ fn figures(run: &RunRecord, cells: &[&Cell]) -> Vec<FigureRow> {
                 Some(figures.iter().find(|figure| figure.name == name)?.value)
             })
             .collect();
-        repeat_interval(&values, run.seed)
+        repeat_interval(&values)
     };
     first
         .figures

@@ -72,7 +72,7 @@ pub(super) fn layers(run: &RunRecord) -> Vec<RowFinding> {
             let of = |wanted: &dyn Fn(u32) -> bool| {
                 let ratios = ratios.iter().filter(|(block, _)| wanted(*block));
                 let ratios: Vec<f64> = ratios.map(|(_, ratio)| *ratio).collect();
-                compare(&ratios, run.seed)
+                compare(&ratios)
             };
             let Some(first) = of(&|block| !again.contains(&block)) else {
                 continue;

@@ -1,6 +1,7 @@
 //! What reports say of a made-up run: structure and rules, never fixed figures.
 
 mod curves;
+mod error_rates;
 mod page;
 mod runs;
 mod text;

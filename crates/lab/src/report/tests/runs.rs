@@ -10,7 +10,11 @@ use crate::synthetic;
 
 /// The same run once more, so many times as fast.
 fn again(id: i64, times: f64) -> RunRecord {
-    let mut run = synthetic::run(6);
+    of_blocks(6, id, times)
+}
+
+fn of_blocks(blocks: u32, id: i64, times: f64) -> RunRecord {
+    let mut run = synthetic::run(blocks);
     run.id = RunId(id);
     run.started_unix_ms += u64::try_from(id).unwrap() * 1000;
     for cell in &mut run.cells {
@@ -138,7 +142,7 @@ fn a_history_has_every_run_of_the_same_plan_and_target_and_compares_each_with_th
 /// A run with a drive below each of its targets, in these slots; its first target has half the speed of the
 /// second.
 fn on_drives(id: i64, serials: [&str; 2], slots: [&str; 2]) -> RunRecord {
-    let mut run = again(id, 1.0);
+    let mut run = of_blocks(16, id, 1.0);
     for (index, facts) in run.manifest.targets.iter_mut().enumerate() {
         facts.identity = Some(Identity {
             name: ["sda", "sdb"][index].into(),

@@ -213,6 +213,58 @@ fn a_run_with_fewer_blocks_than_an_interval_takes_has_none_and_says_so_first() {
     }
 }
 
+/// The title named a fastest target by its median, however far its interval reached into that of the next.
+#[test]
+fn a_title_names_the_fastest_target_only_where_it_is_apart_from_the_others() {
+    let title = |factors: &[f64], noise: u64| {
+        let mut run = synthetic::run(8);
+        let model: Vec<_> = run
+            .cells
+            .iter()
+            .filter(|cell| cell.target == 1)
+            .cloned()
+            .collect();
+        run.cells.retain(|cell| cell.target == 1);
+        for (target, factor) in (2..).zip(factors) {
+            let mut facts = run.manifest.targets[0].clone();
+            facts.label = format!("/mnt/{target}");
+            run.manifest.targets.push(facts);
+            run.cells.extend(model.iter().map(|cell| {
+                let mut cell = cell.clone();
+                cell.target = target;
+                let jitter = u64::from(cell.block) * target as u64 % 3 * noise;
+                let result = cell.fio_mut().unwrap();
+                result.bytes.0 = crate::units::round(result.bytes.0 as f64 * factor) + jitter;
+                cell
+            }));
+        }
+        run.manifest
+            .skipped
+            .extend((0..4).map(|workload| crate::store::Skipped {
+                workload,
+                target: 0,
+                reason: None,
+            }));
+        sentences::headline(&run, &Summary::of(&run))
+    };
+    assert_eq!(
+        title(&[2.0, 3.0, 0.5], 0),
+        "3 targets against /home/me: /mnt/3 is the fastest, /mnt/4 is the slowest"
+    );
+    assert_eq!(
+        title(&[2.0, 2.0, 0.5], 20_000_000),
+        "3 targets against /home/me: /mnt/4 is the slowest"
+    );
+    assert_eq!(
+        title(&[2.0, 2.0, 2.0], 20_000_000),
+        "3 targets against /home/me: 3 faster, 0 slower"
+    );
+    assert_eq!(
+        title(&[1.0, 1.0], 300_000_000),
+        "2 targets against /home/me: no significant difference"
+    );
+}
+
 #[test]
 fn a_run_of_one_block_decides_nothing_and_says_how_much_is_missing() {
     let run = synthetic::run(1);

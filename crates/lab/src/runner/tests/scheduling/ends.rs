@@ -156,7 +156,7 @@ fn a_pair_that_only_ever_failed_is_not_waited_for() {
                 figures.keep(&cell);
             }
         }
-        figures.are_precise(0.03, 1)
+        figures.are_precise(0.03)
     };
     assert!(found(|_| true), "the other target is known by itself");
     assert!(!found(|block| block > 2), "three blocks are not five");
