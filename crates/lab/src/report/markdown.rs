@@ -3,6 +3,7 @@
 use super::cells::{cpu, latency, operations, rates};
 use super::contents::{ReportBlock, Section, Table, contents};
 use super::io_path::IoPath;
+use super::remark_group::{RunNames, grouped};
 use super::sentences::verdict;
 use super::{Summary, date, sentences};
 use crate::checks::Validity;
@@ -144,6 +145,7 @@ fn remarks(run: &RunRecord, summary: &Summary) -> String {
     if lines.is_empty() {
         return "None.\n".into();
     }
+    let lines = grouped(lines.iter().map(String::as_str), &RunNames::of(run));
     lines
         .iter()
         .map(|line| format!("- {}\n", escaped(line)))

@@ -17,6 +17,7 @@ mod html;
 mod io_path;
 mod markdown;
 mod notes;
+mod remark_group;
 mod sentences;
 mod serials;
 mod square;

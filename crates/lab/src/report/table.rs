@@ -3,9 +3,10 @@
 use super::cells::{cpu, latency, operations, rates};
 use super::contents::wear;
 use super::notes::Notes;
+use super::remark_group::{RunNames, grouped};
 use super::summary::{Row, Summary};
 use super::{NONE, date, overall, sentences, short};
-use crate::checks::{Finding, Validity};
+use crate::checks::Validity;
 use crate::store::{RunLine, RunRecord};
 
 /// The longest target name in the table.
@@ -15,7 +16,7 @@ const NAME_MAX: usize = 24;
 #[must_use]
 pub fn table(run: &RunRecord) -> String {
     let summary = Summary::of(run);
-    let mut notes = Notes::default();
+    let mut notes = Notes::of(run);
     let mut rows: Vec<Vec<String>> = vec![HEAD.iter().map(|head| (*head).to_owned()).collect()];
     let mut test = None;
     for row in &summary.rows {
@@ -35,12 +36,10 @@ pub fn table(run: &RunRecord) -> String {
             .texts()
             .map(|(number, text)| format!("[{number}] {text}.")),
     );
-    lines.extend(
-        run.findings
-            .iter()
-            .chain(&summary.findings)
-            .map(|finding: &Finding| format!("Note: {}.", finding.text)),
-    );
+    let of_run = run.findings.iter().chain(&summary.findings);
+    let of_run = of_run.map(|finding| finding.text.as_str());
+    let of_run = grouped(of_run, &RunNames::of(run)).into_iter();
+    lines.extend(of_run.map(|text| format!("Note: {text}.")));
     lines.extend(wear(run));
     lines.push(format!(
         "Run {} on {}: {} measurements, {}.",

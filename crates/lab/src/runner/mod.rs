@@ -32,6 +32,7 @@ pub use agents::AgentSpec;
 pub use build::{BuildContext, Builder, Built, Directories, LeftOut, TakeDown};
 pub use dry_run::{DryRun, dry_run};
 pub use progress::{CellProgress, Progress, Silent};
+pub(crate) use remarks::SAME_FILESYSTEM;
 pub use request::{Cancel, DiskFacts, RunRequest, TargetSpec};
 
 #[cfg(test)]

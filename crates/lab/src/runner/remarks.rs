@@ -7,6 +7,9 @@ use crate::host::machine;
 use crate::sensors;
 use crate::units::Bytes;
 
+/// How the text on two targets ends that share a filesystem or a device.
+pub(crate) const SAME_FILESYSTEM: &str = "are on the same filesystem";
+
 /// Findings on a run before its first block.
 pub(super) fn of(targets: &[ReadyTarget], readied: &PreparedFile, wanted: Bytes) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -41,7 +44,7 @@ pub(super) fn of(targets: &[ReadyTarget], readied: &PreparedFile, wanted: Bytes)
         for other in &targets[..index] {
             if other.ground.shares(&target.ground) {
                 let other = &other.facts.label;
-                say(format!("{other} and {label} are on the same filesystem"));
+                say(format!("{other} and {label} {SAME_FILESYSTEM}"));
             }
         }
     }

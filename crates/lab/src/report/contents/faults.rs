@@ -3,6 +3,7 @@
 use super::machines::throttled;
 use super::{ReportBlock, Section};
 use crate::checks::Validity;
+use crate::report::remark_group::{RunNames, grouped};
 use crate::report::short;
 use crate::report::summary::Summary;
 use crate::store::{RunRecord, Status};
@@ -41,7 +42,9 @@ pub(super) fn faults(run: &RunRecord, summary: &Summary) -> Option<Section> {
         Some(format!("{test} was not made on {target}: {reason}."))
     }));
     let of_run = run.findings.iter().chain(&summary.findings);
-    lines.extend(of_run.map(|finding| sentence(&finding.text)));
+    let of_run = of_run.map(|finding| finding.text.as_str());
+    let of_run = grouped(of_run, &RunNames::of(run)).into_iter();
+    lines.extend(of_run.map(|text| sentence(&text)));
     lines.extend(throttled(&run.samples).iter().map(|flag| {
         format!(
             "The machine slowed itself down: {}.",

@@ -6,6 +6,7 @@ use crate::checks::{Check, Finding, Level};
 use crate::plan::Direction;
 use crate::report::short;
 use crate::report::summary::{Row, Summary, blocks_again};
+use crate::runner::SAME_FILESYSTEM;
 use crate::stats::{Interval, VALUES_MIN};
 use crate::store::{RunRecord, Status};
 use crate::units::Bytes;
@@ -150,20 +151,30 @@ pub(in crate::report) fn noise(run: &RunRecord, summary: &Summary) -> Option<Str
     let mut parts: Vec<String> = counts
         .map(|(count, all, what)| format!("{count} of {all} {what}"))
         .collect();
-    let mut devices: Vec<&str> = Vec::new();
-    for device in run
-        .manifest
-        .targets
-        .iter()
-        .filter_map(|one| one.device.as_deref())
-    {
-        if devices.contains(&device) {
-            parts.push(format!("targets share the device {device}"));
-            break;
-        }
-        devices.push(device);
-    }
+    parts.extend(shared(run));
     (!parts.is_empty()).then(|| format!("Noise: {}.", parts.join("; ")))
+}
+
+/// Targets that share a filesystem, else those that share a device or the disk below it.
+fn shared(run: &RunRecord) -> Option<String> {
+    let texts = run.findings.iter().map(|finding| finding.text.as_str());
+    let mut pairs = texts.filter(|text| text.ends_with(SAME_FILESYSTEM));
+    if let Some(first) = pairs.next() {
+        return Some(match pairs.count() {
+            0 => first.to_owned(),
+            more => format!("{first}, and {more} more pairs of targets are"),
+        });
+    }
+    let mut devices: Vec<&str> = Vec::new();
+    for facts in &run.manifest.targets {
+        let disk = facts.identity.as_ref().map(|disk| disk.name.as_str());
+        let own: Vec<&str> = facts.device.as_deref().into_iter().chain(disk).collect();
+        if let Some(device) = own.iter().find(|device| devices.contains(device)) {
+            return Some(format!("targets share the device {device}"));
+        }
+        devices.extend(own);
+    }
+    None
 }
 
 fn widest(summary: &Summary) -> Option<(&Row, f64)> {

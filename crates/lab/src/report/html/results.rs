@@ -28,7 +28,7 @@ const HEADS: [&str; 11] = [
 ];
 
 pub(super) fn results(run: &RunRecord, summary: &Summary) -> Markup {
-    let mut notes = Notes::default();
+    let mut notes = Notes::of(run);
     let is_folded = |row: &&Row| {
         summary.rows.len() > SHOWN_MAX && run.plan.workloads[row.workload].series.is_some()
     };

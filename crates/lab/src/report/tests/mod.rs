@@ -3,6 +3,7 @@
 mod curves;
 mod error_rates;
 mod page;
+mod remarks;
 mod runs;
 mod text;
 
