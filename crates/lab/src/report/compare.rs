@@ -11,12 +11,11 @@ use serde::Serialize;
 use super::sentences::worded;
 use super::square::{Square, squares};
 use super::summary::{Row, Summary, refusal, side};
-use super::{short, table::aligned};
+use super::{RatioText, short, table::aligned};
 use crate::checks::identity::Identity;
 use crate::checks::{self, Validity};
-use crate::stats::{Comparison, Interval, compare_unpaired};
+use crate::stats::{Comparison, compare_unpaired};
 use crate::store::{RunId, RunRecord};
-use crate::units::significant;
 
 /// The longest name in a line.
 const NAME_MAX: usize = 32;
@@ -239,16 +238,18 @@ impl RunComparison {
                 ),
             };
             let ratio = test.comparison.map(|found| found.ratio);
+            let text = ratio.as_ref().map(RatioText::of);
             rows.push(vec![
                 test.title.clone(),
                 label.clone(),
                 test.figure_a.clone().unwrap_or_else(|| super::NONE.into()),
                 test.figure_b.clone().unwrap_or_else(|| super::NONE.into()),
-                ratio.map_or_else(|| super::NONE.into(), |ratio| significant(ratio.median)),
-                ratio.filter(Interval::is_known).map_or_else(
-                    || super::NONE.into(),
-                    |ratio| super::range(ratio.low, ratio.high),
-                ),
+                text.as_ref()
+                    .map_or_else(|| super::NONE.into(), |text| text.times.clone()),
+                match (ratio, &text) {
+                    (Some(ratio), Some(text)) if ratio.is_known() => text.range(),
+                    _ => super::NONE.into(),
+                },
             ]);
             said.push(match (&test.comparison, &test.refused) {
                 (Some(found), _) => format!("{}: {}", test.title, worded(found, &a, &b)),

@@ -9,12 +9,11 @@ use serde::Serialize;
 
 use super::summary::Summary;
 use super::table::aligned;
-use super::{NONE, date, range, short};
+use super::{NONE, RatioText, date, range, short};
 use crate::checks::Validity;
 use crate::stats::{Comparison, Interval, Verdict};
 use crate::store::{RunId, RunRecord};
 use crate::tools::Unit;
-use crate::units::significant;
 
 /// The longest name in a heading.
 const NAME_MAX: usize = 60;
@@ -169,7 +168,7 @@ fn line(unit: Unit, point: &HistoryPoint) -> Vec<String> {
             (Validity::Invalid { reason }, _) => format!("invalid: {reason}"),
             (_, Some(found)) => format!(
                 "{} times, {}",
-                significant(found.ratio.median),
+                RatioText::of(&found.ratio).times,
                 verdict(found.verdict)
             ),
             (_, None) => String::new(),
@@ -182,6 +181,6 @@ const fn verdict(found: Verdict) -> &'static str {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
         Verdict::Same => "the same within 3 %",
-        Verdict::CannotTell { .. } => "undecided",
+        Verdict::CannotTell { .. } => "no significant difference",
     }
 }

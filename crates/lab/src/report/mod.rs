@@ -36,7 +36,8 @@ pub use square::Square;
 pub use summary::{BlockPoint, Cpu, FigureRow, Overall, Row, Summary, TestComparison};
 pub use table::{run_list, table};
 
-use crate::units::significant;
+use crate::stats::Interval;
+use crate::units::{grouped, significant};
 
 /// Placeholder of a figure that there is not.
 const NONE: &str = "–";
@@ -54,6 +55,57 @@ fn short(label: &str, max: usize) -> String {
 /// Two ends of an interval.
 fn range(low: f64, high: f64) -> String {
     format!("{} to {}", significant(low), significant(high))
+}
+
+/// A ratio and the ends of its interval, with as many digits as show three of the ratio and one of the interval.
+struct RatioText {
+    times: String,
+    low: String,
+    high: String,
+}
+
+impl RatioText {
+    /// More digits after the point are no help to a reader.
+    const DIGITS_MAX: i32 = 6;
+
+    fn of(ratio: &Interval) -> Self {
+        let digits = |value: f64, significant: i32| match value > 0.0 && value.is_finite() {
+            true => significant - 1 - power_of_ten(value),
+            false => 0,
+        };
+        let of_width = match ratio.is_known() {
+            true => digits(ratio.high - ratio.low, 1),
+            false => 0,
+        };
+        let digits = digits(ratio.median, 3).max(of_width);
+        let digits = digits.clamp(0, Self::DIGITS_MAX).unsigned_abs();
+        let text = |value: f64| match digits {
+            0 => grouped(value),
+            digits => format!("{value:.*}", usize::try_from(digits).unwrap_or(0)),
+        };
+        Self {
+            times: text(ratio.median),
+            low: text(ratio.low),
+            high: text(ratio.high),
+        }
+    }
+
+    /// Both ends.
+    fn range(&self) -> String {
+        format!("{} to {}", self.low, self.high)
+    }
+}
+
+/// Of the first digit of a positive number.
+fn power_of_ten(value: f64) -> i32 {
+    let mut power = 0;
+    while power > -RatioText::DIGITS_MAX && value < 10f64.powi(power) {
+        power -= 1;
+    }
+    while power < RatioText::DIGITS_MAX && value >= 10f64.powi(power + 1) {
+        power += 1;
+    }
+    power
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 use super::contents::{noise, sureness};
 use super::io_path::IoPath;
 use super::summary::{Overall, Summary, TestComparison};
-use super::{range, short};
+use super::{RatioText, range, short};
 use crate::stats::{Comparison, Interval, VALUES_MIN, Verdict};
 use crate::store::RunRecord;
 use crate::tools::Unit;
-use crate::units::significant;
 
 /// The longest name in a sentence.
 const NAME_MAX: usize = 40;
@@ -50,12 +49,7 @@ fn overall_of(run: &RunRecord, found: &Overall) -> String {
     };
     let (a, b) = (name(run, found.target), name(run, found.baseline));
     let said = worded(&found.comparison, &a, &b);
-    let subject = if said.starts_with("cannot") {
-        "we "
-    } else {
-        ""
-    };
-    format!("Overall, {over}, {subject}{said}")
+    format!("Overall, {over}, {said}")
 }
 
 /// A sentence and the class of its verdict.
@@ -126,8 +120,8 @@ pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
     match found.comparison.verdict {
         Verdict::Faster => format!("{a} is faster than {b}"),
         Verdict::Slower => format!("{a} is slower than {b}"),
-        Verdict::Same => format!("{a} and {b} are equally fast"),
-        Verdict::CannotTell { .. } => format!("It is undecided whether {a} or {b} is faster"),
+        Verdict::Same => format!("{a} and {b} are the same within 3 %"),
+        Verdict::CannotTell { .. } => format!("No significant difference between {a} and {b}"),
     }
 }
 
@@ -178,15 +172,12 @@ fn all_overall(run: &RunRecord, summary: &Summary) -> Option<String> {
         .take(RANKED_MAX)
         .map(|found| {
             let ratio = found.comparison.ratio;
+            let text = RatioText::of(&ratio);
             let interval = match ratio.is_known() {
-                true => range(ratio.low, ratio.high),
+                true => text.range(),
                 false => blocks(ratio.n),
             };
-            format!(
-                "{} {}× ({interval})",
-                name(run, found.target),
-                significant(ratio.median),
-            )
+            format!("{} {}× ({interval})", name(run, found.target), text.times)
         })
         .collect();
     let more = match ranked.len().saturating_sub(RANKED_MAX) {
@@ -280,19 +271,16 @@ fn compared(test: &TestComparison, a: &str, b: &str) -> String {
 /// `a` against `b`, with the interval.
 pub(super) fn worded(found: &Comparison, a: &str, b: &str) -> String {
     let ratio = found.ratio;
-    let times = significant(ratio.median);
+    let text = RatioText::of(&ratio);
+    let times = &text.times;
     if !ratio.is_known() {
         return format!(
-            "cannot distinguish {a} from {b}: too few repeats ({times} times, {}); {} more are needed.",
+            "too few repeats to compare {a} with {b} ({times} times, {}); {} more are needed.",
             blocks(ratio.n),
             blocks(VALUES_MIN - ratio.n)
         );
     }
-    let interval = format!(
-        "95 % interval {}, {}",
-        range(ratio.low, ratio.high),
-        blocks(ratio.n)
-    );
+    let interval = format!("95 % interval {}, {}", text.range(), blocks(ratio.n));
     match found.verdict {
         Verdict::Faster => format!("{a} is faster than {b}: {times} times its rate ({interval})."),
         Verdict::Slower => format!("{a} is slower than {b}: {times} times its rate ({interval})."),
@@ -300,11 +288,12 @@ pub(super) fn worded(found: &Comparison, a: &str, b: &str) -> String {
             format!("{a} and {b} are the same within 3 % ({times} times, {interval}).")
         }
         Verdict::CannotTell { blocks_more } if blocks_more <= BLOCKS_WORTH => format!(
-            "cannot distinguish {a} from {b} ({times} times, {interval}); about {} more would.",
+            "no significant difference between {a} and {b} ({times} times, {interval}); about {} more may show one.",
             blocks(blocks_more as usize)
         ),
         Verdict::CannotTell { .. } => format!(
-            "cannot distinguish {a} from {b} ({times} times, {interval}); more blocks would not help, a calmer machine might."
+            "no significant difference between {a} and {b} ({times} times, {interval}); more blocks would not show one, a calmer \
+             machine might."
         ),
     }
 }

@@ -130,7 +130,7 @@ fn two_runs_are_compared_where_they_can_be_and_refused_with_the_reason_where_not
     let folder = imported();
     let told = answer(folder.path(), &["lab", "compare", "2", "1"]);
     assert!(
-        told.contains("cannot distinguish run 2 from run 1"),
+        told.contains("too few repeats to compare run 2 with run 1"),
         "{told}"
     );
     assert!(told.contains("Only in run 2"), "{told}");

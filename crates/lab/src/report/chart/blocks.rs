@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::palette::{class, mark};
-use super::scale::{Scale, linear_ticks};
+use super::scale::{Scale, count_ticks, linear_ticks};
 use super::{Label, WIDTH, frame, px, x_grid, y_grid};
 use crate::report::summary::Row;
 use crate::units::Rate;
@@ -11,18 +11,17 @@ use crate::units::Rate;
 const HEIGHT: f64 = 210.0;
 const LEFT: f64 = 52.0;
 const BOTTOM: f64 = HEIGHT - 40.0;
+/// Numbers of blocks below the drawing.
+const NUMBERS_MAX: u32 = 10;
 
 /// The blocks of one test.
 pub(in crate::report) fn blocks(rows: &[&Row], desc: &str) -> Markup {
     let points = || rows.iter().flat_map(|row| row.blocks.iter());
     let max = points().map(|block| block.rate / 1e6).fold(1.0, f64::max) * 1.06;
-    let last = f64::from(points().map(|block| block.block + 1).max().unwrap_or(1));
-    let x = Scale::linear((0.5, last + 0.5), (LEFT, WIDTH - 10.0));
+    let last = points().map(|block| block.block + 1).max().unwrap_or(1);
+    let x = Scale::linear((0.5, f64::from(last) + 0.5), (LEFT, WIDTH - 10.0));
     let y = Scale::linear((0.0, max), (BOTTOM, 12.0));
-    let numbers: Vec<(f64, String)> = linear_ticks(last, 8.0)
-        .into_iter()
-        .filter(|(value, _)| *value >= 1.0 && value.fract() == 0.0)
-        .collect();
+    let numbers = count_ticks(last, NUMBERS_MAX);
     let title = rows.first().map_or_else(String::new, |row| {
         format!("{}: every block, in MB/s", row.title)
     });

@@ -17,6 +17,8 @@ const LEFT: f64 = 60.0;
 const RIGHT: f64 = WIDTH - 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 58.0;
+/// Of the y axis.
+const TICKS_MAX: usize = 9;
 /// Rows of a drawing.
 const ROWS: usize = 26;
 /// The most columns.
@@ -34,21 +36,33 @@ pub(in crate::report) struct Column {
     pub(in crate::report) counted: bool,
 }
 
-/// The measurements in the order in which they were made; none when no operation was timed.
-pub(in crate::report) fn heat(columns: &[Column], label: &Label<'_>) -> Option<Markup> {
-    let columns = merged(columns);
-    let buckets = || columns.iter().flat_map(|column| column.latencies.buckets());
-    let low = buckets()
+/// The fastest and the slowest operation of all columns, with a margin: the scale of maps that are compared; none
+/// when no operation was timed.
+pub(in crate::report) fn heat_range<'a>(
+    columns: impl IntoIterator<Item = &'a Column>,
+) -> Option<(f64, f64)> {
+    let (low, high) = columns
+        .into_iter()
+        .flat_map(|column| column.latencies.buckets())
         .map(|(at, _)| at.0 as f64)
-        .fold(f64::INFINITY, f64::min);
-    let high = buckets().map(|(at, _)| at.0 as f64).fold(0.0, f64::max);
-    if !low.is_finite() || high <= 0.0 {
-        return None;
-    }
-    let (low, high) = (low.max(1.0) * 0.9, high.max(low * 2.0) * 1.1);
+        .fold((f64::INFINITY, 0.0), |(low, high), at| {
+            (at.min(low), at.max(high))
+        });
+    (low.is_finite() && high > 0.0).then(|| (low.max(1.0) * 0.9, high.max(low * 2.0) * 1.1))
+}
+
+/// The measurements in the order in which they were made, over times from `low` to `high`; none when no
+/// operation was timed.
+pub(in crate::report) fn heat(
+    columns: &[Column],
+    (low, high): (f64, f64),
+    label: &Label<'_>,
+) -> Option<Markup> {
+    heat_range(columns)?;
+    let columns = merged(columns);
     let y = Scale::log((low, high), (BOTTOM, TOP));
     let width = (RIGHT - LEFT) / columns.len() as f64;
-    let times: Vec<(f64, String)> = log_ticks(low, high)
+    let times: Vec<(f64, String)> = log_ticks(low, high, TICKS_MAX)
         .into_iter()
         .map(|ns| (ns, latency::tick(ns)))
         .collect();
@@ -193,15 +207,18 @@ mod tests {
         assert_eq!(few.len(), 50);
         assert_eq!(few[0].latencies.count(), 30);
         assert_eq!(few.iter().filter(|column| !column.counted).count(), 1);
-        let drawn = heat(&columns, &LABEL).unwrap().into_string();
+        let ends = heat_range(&columns).unwrap();
+        let drawn = heat(&columns, ends, &LABEL).unwrap().into_string();
         assert_eq!(drawn.matches("class=\"crossed\"").count(), 1);
         assert!(drawn.len() < 20_000, "{}", drawn.len());
     }
 
     #[test]
     fn without_operations_there_is_no_map() {
-        assert!(heat(&[], &LABEL).is_none());
-        assert!(heat(&[column(0, 0)], &LABEL).is_none());
-        assert!(heat(&[column(5, 0)], &LABEL).is_some());
+        let ends = heat_range(&[column(5, 0)]).unwrap();
+        assert!(heat(&[], ends, &LABEL).is_none());
+        assert!(heat(&[column(0, 0)], ends, &LABEL).is_none());
+        assert!(heat(&[column(5, 0)], ends, &LABEL).is_some());
+        assert_eq!(heat_range(&[column(0, 0)]), None);
     }
 }

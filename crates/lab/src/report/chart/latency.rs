@@ -15,6 +15,8 @@ use crate::units::Nanos;
 const HEIGHT: f64 = 230.0;
 const LEFT: f64 = 60.0;
 const BOTTOM: f64 = HEIGHT - 40.0;
+/// Of the y axis.
+const TICKS_MAX: usize = 10;
 /// Percentiles with a name.
 const NAMED: [(f64, &str); 7] = [
     (0.0, "0"),
@@ -25,8 +27,8 @@ const NAMED: [(f64, &str); 7] = [
     (0.9999, "99.99"),
     (0.99999, "99.999"),
 ];
-/// The most points of one line.
-const POINTS_MAX: usize = 240;
+/// The most buckets of one line.
+const STEPS_MAX: usize = 160;
 
 /// The named percentiles that `histogram` has enough operations for, and their latencies.
 pub(in crate::report) fn latency_points(histogram: &Histogram) -> Vec<(f64, Nanos)> {
@@ -58,7 +60,7 @@ pub(in crate::report) fn latency(rows: &[&Row], desc: &str) -> Option<Markup> {
         .filter(|(part, _)| stretched(*part) <= last + 0.001)
         .map(|(part, name)| (stretched(*part), (*name).to_owned()))
         .collect();
-    let times: Vec<(f64, String)> = log_ticks(low * 0.85, high * 1.15)
+    let times: Vec<(f64, String)> = log_ticks(low * 0.85, high * 1.15, TICKS_MAX)
         .into_iter()
         .map(|ns| (ns, tick(ns)))
         .collect();
@@ -94,7 +96,8 @@ pub(in crate::report) fn percent(part: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Parts and latencies, thinned, up to where ten operations are slower.
+/// Parts and latencies up to where ten operations are slower: a step for each bucket, thinned, and the named
+/// percentiles, so that their marks are on the line.
 fn curve(histogram: &Histogram) -> Vec<(f64, f64)> {
     let count = histogram.count();
     if count < tail::SLOWER_MIN * 2 {
@@ -102,23 +105,25 @@ fn curve(histogram: &Histogram) -> Vec<(f64, f64)> {
     }
     let end = 1.0 - tail::SLOWER_MIN as f64 / count as f64;
     let mut seen = 0u64;
-    let mut points: Vec<(f64, f64)> = Vec::new();
+    let mut steps: Vec<[(f64, f64); 2]> = Vec::new();
     for (mid, here) in histogram.buckets() {
-        let part = seen as f64 / count as f64;
-        if part > end {
+        let from = seen as f64 / count as f64;
+        if from > end {
             break;
         }
         seen += here;
-        points.push((part, mid.0 as f64));
+        let to = (seen as f64 / count as f64).min(end);
+        steps.push([(from, mid.0 as f64), (to, mid.0 as f64)]);
     }
-    let keep = points.len().div_ceil(POINTS_MAX).max(1);
-    let last = points.len().saturating_sub(1);
+    let keep = steps.len().div_ceil(STEPS_MAX).max(1);
+    let last = steps.len().saturating_sub(1);
+    let steps = steps.into_iter().enumerate();
+    let kept = steps.filter(|(index, _)| index % keep == 0 || *index == last);
+    let mut points: Vec<(f64, f64)> = kept.flat_map(|(_, step)| step).collect();
+    let named = latency_points(histogram).into_iter();
+    points.extend(named.map(|(part, value)| (part, value.0 as f64)));
+    points.sort_by(|(a, x), (b, y)| a.total_cmp(b).then(x.total_cmp(y)));
     points
-        .into_iter()
-        .enumerate()
-        .filter(|(index, _)| index % keep == 0 || *index == last)
-        .map(|(_, point)| point)
-        .collect()
 }
 
 pub(super) fn tick(ns: f64) -> String {

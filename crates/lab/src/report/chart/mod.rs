@@ -17,7 +17,7 @@ mod waterfall;
 
 pub(super) use blocks::blocks;
 pub(super) use cores::{CoreSeries, KINDS, cores};
-pub(super) use heat::{Column, heat};
+pub(super) use heat::{Column, heat, heat_range};
 pub(super) use latency::{latency, latency_points, percent};
 pub(super) use palette::{patterns, swatch};
 pub(super) use plane::{Along, Flag, Floor, Line, Panel, Plane, Point};
@@ -31,6 +31,10 @@ use scale::Scale;
 
 /// Charts are drawn for this width and grow or shrink with their place on the page.
 const WIDTH: f64 = 460.0;
+/// Width of a digit on a phone, where letters are larger: 14 units by `style.css`.
+const PHONE_LETTER: f64 = 8.0;
+/// Between the figures of two ticks.
+const GAP: f64 = 5.0;
 /// The longest target name in a chart.
 const NAME_MAX: usize = 34;
 
@@ -54,14 +58,45 @@ fn frame(height: f64, label: &Label<'_>, body: &Markup) -> Markup {
     }
 }
 
-/// Vertical lines with their figures below, for the x axis.
+/// Vertical lines with their figures below, for the x axis: as many as have room.
 fn x_grid(scale: &Scale, ticks: &[(f64, String)], top: f64, bottom: f64) -> Markup {
     html! {
-        @for (value, text) in ticks {
-            line class="grid" x1=(px(scale.at(*value))) x2=(px(scale.at(*value))) y1=(px(top)) y2=(px(bottom)) {}
-            text class="tick" x=(px(scale.at(*value))) y=(px(bottom + 16.0)) text-anchor="middle" { (text) }
+        @for (value, text) in with_room(scale, ticks, 0) {
+            @let (x, half) = (scale.at(*value), text_width(text) / 2.0);
+            line class="grid" x1=(px(x)) x2=(px(x)) y1=(px(top)) y2=(px(bottom)) {}
+            @if x + half > WIDTH {
+                text class="tick" x=(px(WIDTH)) y=(px(bottom + 16.0)) text-anchor="end" { (text) }
+            } @else {
+                text class="tick" x=(px(x)) y=(px(bottom + 16.0)) text-anchor="middle" { (text) }
+            }
         }
     }
+}
+
+/// Every tick, every second, every third, …, that one among them which `anchor` is the index of: the first
+/// of these that have room for their figures.
+fn with_room<'a>(
+    scale: &Scale,
+    ticks: &'a [(f64, String)],
+    anchor: usize,
+) -> Vec<&'a (f64, String)> {
+    let every = |step: usize| -> Vec<&(f64, String)> {
+        ticks.iter().skip(anchor % step).step_by(step).collect()
+    };
+    let has_room = |ticks: &[&(f64, String)]| {
+        ticks.windows(2).all(|pair| {
+            let widths = (text_width(&pair[0].1) + text_width(&pair[1].1)) / 2.0;
+            (scale.at(pair[1].0) - scale.at(pair[0].0)).abs() >= widths + GAP
+        })
+    };
+    let mut steps = 1..ticks.len().max(2);
+    let step = steps.find(|step| has_room(&every(*step)));
+    step.map_or_else(Vec::new, every)
+}
+
+/// How wide a tick's figure is at most, in the larger letters of a phone.
+fn text_width(text: &str) -> f64 {
+    text.chars().map(|_| PHONE_LETTER).sum()
 }
 
 /// Horizontal lines with their figures at the left, for the y axis.

@@ -23,6 +23,8 @@ const PANEL: f64 = 124.0;
 const HEAD: f64 = 22.0;
 /// Height of a flag's words.
 const FLAG: f64 = 15.0;
+/// Of the y axis of a panel.
+const TICKS_MAX: usize = 6;
 /// Lines with more points than this have no marks.
 const MARKS_MAX: usize = 40;
 
@@ -157,7 +159,7 @@ fn heights(panel: &Panel, upper: f64, lower: f64) -> (Scale, Vec<(f64, String)>)
             let positive = all().filter(|value| *value > 0.0);
             let from = positive.fold(high, f64::min) * 0.8;
             let to = high * 1.25;
-            let ticks = log_ticks(from, to);
+            let ticks = log_ticks(from, to, TICKS_MAX);
             let ticks = ticks.into_iter().map(|tick| (tick, short_figure(tick)));
             (Scale::log((from, to), (lower, upper)), ticks.collect())
         }

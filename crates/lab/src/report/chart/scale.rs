@@ -80,28 +80,36 @@ fn plain(value: f64, step: f64) -> String {
     format!("{value:.*}", usize::try_from(digits).unwrap_or(0))
 }
 
-/// Ticks at 1, 2 and 5 times the powers of ten between the two; fewer where the span is wide.
-pub(super) fn log_ticks(low: f64, high: f64) -> Vec<f64> {
+/// Ticks at 1, 2 and 5 times the powers of ten between the two, where at most `most` are; else at powers of
+/// ten, every second or third of them where they are still more.
+pub(super) fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
     if !(low > 0.0 && high > low && high.is_finite()) {
         return Vec::new();
     }
-    let factors: &[f64] = if high / low > 1e3 {
-        &[1.0]
-    } else {
-        &[1.0, 2.0, 5.0]
-    };
-    let mut ticks = Vec::new();
-    let mut power = 10f64.powf(low.log10().floor());
-    while power <= high && ticks.len() < 100 {
-        ticks.extend(
-            factors
-                .iter()
-                .map(|factor| factor * power)
-                .filter(|tick| (low..=high).contains(tick)),
-        );
-        power *= 10.0;
+    let first = low.log10().floor();
+    let powers = (0..100u8).map(|power| 10f64.powf(first + f64::from(power)));
+    let powers: Vec<f64> = powers.take_while(|power| *power <= high).collect();
+    let within = |tick: &f64| (low..=high).contains(tick);
+    let fine = powers
+        .iter()
+        .flat_map(|power| [1.0, 2.0, 5.0].map(|factor| factor * power));
+    let fine: Vec<f64> = fine.filter(within).collect();
+    if fine.len() <= most && high / low <= 1e3 {
+        return fine;
     }
-    ticks
+    let powers: Vec<f64> = powers.into_iter().filter(within).collect();
+    let every = powers.len().div_ceil(most.max(1)).max(1);
+    powers.into_iter().step_by(every).collect()
+}
+
+/// Whole numbers from 1 to `last`, every second or third where they are more than `most`.
+pub(super) fn count_ticks(last: u32, most: u32) -> Vec<(f64, String)> {
+    let every = last.div_ceil(most.max(1)).max(1);
+    let every = usize::try_from(every).unwrap_or(usize::MAX);
+    let numbers = (1..=last).step_by(every);
+    numbers
+        .map(|number| (f64::from(number), number.to_string()))
+        .collect()
 }
 
 /// Ticks at powers of two from `low` to `high`, as `1/2` or `2`.

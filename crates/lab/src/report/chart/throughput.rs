@@ -13,6 +13,8 @@ use crate::units::{Rate, significant};
 
 /// Height of one target.
 const ROW: f64 = 50.0;
+/// From the top of a target to its bar, below its name and its figure.
+const BAR: f64 = 20.0;
 /// A ceiling farther away than this many times the longest bar is left to the caption.
 const CEILING_NEAR: f64 = 1.6;
 
@@ -46,7 +48,7 @@ pub(in crate::report) fn throughput(
         text class="unit" x=(px(WIDTH - 12.0)) y=(px(bottom + 31.0)) text-anchor="end" { "MB/s" }
         @for (row, index) in rows.iter().zip(0u8..) { (bar(row, &scale, 8.0 + ROW * f64::from(index))) }
         @if let (Some(rate), Some(found)) = (near, ceiling) {
-            line class="ceiling" x1=(px(scale.at(rate))) x2=(px(scale.at(rate))) y1="4" y2=(px(8.0 + ROW - 6.0)) {
+            line class="ceiling" x1=(px(scale.at(rate))) x2=(px(scale.at(rate))) y1=(px(8.0 + BAR - 1.0)) y2=(px(8.0 + ROW - 1.0)) {
                 title { "ceiling: " (found.describe()) ", " (found.rate) }
             }
         }
@@ -56,7 +58,7 @@ pub(in crate::report) fn throughput(
 }
 
 fn bar(row: &Row, scale: &Scale, top: f64) -> Markup {
-    let (y, height) = (top + 20.0, 20.0);
+    let (y, height) = (top + BAR, 20.0);
     let valid = row.validity.is_usable();
     let median = row.rate.map(|rate| rate.median / 1e6);
     let figure = match (&row.validity, median) {

@@ -114,7 +114,7 @@ pub(in crate::report) fn said(layer: &Layer) -> String {
     let interval = range(percent(cost.ratio.low), percent(cost.ratio.high));
     match cost.verdict {
         Verdict::Same => "same within 3 %".into(),
-        Verdict::CannotTell { .. } => format!("undecided ({interval} %)"),
+        Verdict::CannotTell { .. } => format!("not significant ({interval} %)"),
         Verdict::Slower => format!(
             "{} % ({interval}): check",
             significant(percent(cost.ratio.median))

@@ -33,7 +33,7 @@ pub(super) fn section(run: &RunRecord, summary: &Summary) -> Option<Section> {
         ReportBlock::Figure(comparison(run, summary, *target, *baseline))
     });
     let lead = "Each target against the one that the run compares with, paired by block: an arrow the way it goes, a square for the same, \
-                a diamond for what cannot be told.";
+                a diamond for no significant difference.";
     Some(Section {
         id: "comparisons",
         title: "Comparisons",
@@ -142,11 +142,15 @@ fn cells((name, found): &Named) -> Vec<String> {
             "0".into(),
         ];
     };
+    let text = |value: f64| match value < 0.1 {
+        true => format!("{value:.6}"),
+        false => format!("{value:.4}"),
+    };
     let ends = [ratio.low, ratio.high].map(|end| match ratio.is_known() {
-        true => format!("{end:.4}"),
+        true => text(end),
         false => String::new(),
     });
-    [name.clone(), format!("{:.4}", ratio.median)]
+    [name.clone(), text(ratio.median)]
         .into_iter()
         .chain(ends)
         .chain([ratio.n.to_string()])

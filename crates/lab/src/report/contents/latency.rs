@@ -7,7 +7,7 @@ use crate::report::cells::latency as shown;
 use crate::report::chart::{self, Column, Label};
 use crate::report::short;
 use crate::report::summary::{Row, Summary};
-use crate::store::RunRecord;
+use crate::store::{Cell, RunRecord};
 use crate::units::grouped;
 
 /// Heat maps of one report: those of the first tests and targets; the percentiles are of all.
@@ -27,7 +27,17 @@ pub(super) fn latency(run: &RunRecord, summary: &Summary) -> Option<Section> {
     tests.peek()?;
     let rows = summary.rows.iter();
     let rows = rows.filter(|row| singles.contains(&row.workload));
-    let heats = rows.filter_map(|row| heat(run, row)).take(HEATS_MAX);
+    let maps: Vec<HeatMap<'_>> = rows.map(|row| HeatMap::of(run, row)).collect();
+    let heats = maps.iter().filter_map(|map| {
+        let of_test = maps
+            .iter()
+            .filter(|other| other.row.workload == map.row.workload);
+        heat(
+            map,
+            chart::heat_range(of_test.flat_map(|other| &other.columns))?,
+        )
+    });
+    let heats = heats.take(HEATS_MAX);
     Section::of_figures("latency", "Latency", lead, tests.chain(heats))
 }
 
@@ -69,23 +79,43 @@ fn percentiles(rows: &[&Row]) -> Option<Figure> {
     })
 }
 
-fn heat(run: &RunRecord, row: &Row) -> Option<Figure> {
-    let cells: Vec<_> = run.cells_of(row.workload, row.target).collect();
-    let columns: Vec<Column> = cells
-        .iter()
-        .map(|cell| Column {
+/// The measurements of a result, in the order in which they were made.
+struct HeatMap<'a> {
+    row: &'a Row,
+    cells: Vec<&'a Cell>,
+    columns: Vec<Column>,
+}
+
+impl<'a> HeatMap<'a> {
+    fn of(run: &'a RunRecord, row: &'a Row) -> Self {
+        let cells: Vec<&Cell> = run.cells_of(row.workload, row.target).collect();
+        let columns = cells.iter().map(|cell| Column {
             name: (cell.block + 1).to_string(),
             latencies: cell
                 .fio()
                 .map_or_else(Histogram::default, |result| result.latencies.clone()),
             counted: cell.is_usable(),
-        })
-        .collect();
+        });
+        Self {
+            row,
+            columns: columns.collect(),
+            cells,
+        }
+    }
+}
+
+/// One map, over times from the first to the second of `ends`.
+fn heat(map: &HeatMap<'_>, ends: (f64, f64)) -> Option<Figure> {
+    let HeatMap {
+        row,
+        cells,
+        columns,
+    } = map;
     let title = format!("{} on {}", row.title, short(&row.label, 30));
-    let seconds = |at: Option<&&crate::store::Cell>| at.map_or(0.0, |cell| cell.started.seconds());
+    let seconds = |at: Option<&&Cell>| at.map_or(0.0, |cell| cell.started.seconds());
     let caption = format!(
         "n = {} operations in {} blocks, from {:.0} s to {:.0} s of the run. Shades are parts of a block's own operations; \
-         there is no interval, each block stands for itself.",
+         there is no interval, each block stands for itself. All maps of a test have one scale.",
         grouped(
             columns
                 .iter()
@@ -97,7 +127,8 @@ fn heat(run: &RunRecord, row: &Row) -> Option<Figure> {
         seconds(cells.last()),
     );
     let drawing = chart::heat(
-        &columns,
+        columns,
+        ends,
         &Label {
             title: &format!("{title}: latency over time"),
             desc: &caption,

@@ -6,6 +6,7 @@ mod page;
 mod remarks;
 mod runs;
 mod text;
+mod wording;
 
 use crate::checks::{Check, Finding};
 use crate::store::RunRecord;

@@ -108,6 +108,32 @@ fn sections_are_in_the_order_of_the_report_and_the_navigation_has_each() {
     }
 }
 
+/// Two maps next to each other had scales of their own: the slower target looked like the faster one.
+#[test]
+fn heat_maps_of_one_test_have_one_scale() {
+    let mut run = synthetic::run(5);
+    for cell in run.cells.iter_mut().filter(|cell| cell.target == 0) {
+        let mut slow = crate::fio::Histogram::default();
+        slow.add(Nanos(800_000_000), 5000);
+        cell.fio_mut().unwrap().latencies = slow;
+    }
+    let page = html(&run);
+    let times: Vec<Vec<&str>> = figures(&page)
+        .into_iter()
+        .filter(|figure| figure.contains(": latency over time</title>"))
+        .map(|figure| {
+            let ticks = figure.split("text-anchor=\"end\">").skip(1);
+            let ticks = ticks.map(|text| text.split('<').next().unwrap());
+            ticks.filter(|text| text.ends_with('s')).collect()
+        })
+        .collect();
+    assert_eq!(times.len(), 8);
+    for maps in times.chunks(2) {
+        assert!(maps[0].len() >= 3, "{maps:?}");
+        assert_eq!(maps[0], maps[1]);
+    }
+}
+
 #[test]
 fn headings_skip_no_level() {
     let page = html(&synthetic::full_run());

@@ -270,7 +270,7 @@ fn a_run_of_one_block_decides_nothing_and_says_how_much_is_missing() {
     let run = synthetic::run(1);
     let said = sentences(&run, &Summary::of(&run));
     assert!(
-        said[0].contains("cannot distinguish") && said[0].contains("4 blocks"),
+        said[0].contains("too few repeats to compare") && said[0].contains("4 blocks"),
         "{}",
         said[0]
     );
