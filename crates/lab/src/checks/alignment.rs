@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert_eq!(
             findings[0].text,
-            "the segment on sdd (230.5 GiB from sector 363,233,281 on) is 3.5 KiB off its blocks of 4 KiB: \
+            "the segment on sdd (230.5 GiB from sector 363\u{202f}233\u{202f}281 on) is 3.5 KiB off its blocks of 4 KiB: \
              each aligned request there touches one more"
         );
     }

@@ -185,7 +185,7 @@ mod tests {
             seen(910_000.0, 1.0)
                 .unwrap()
                 .text
-                .starts_with("91 % of the 1,000,000 operations")
+                .starts_with("91 % of the 1\u{202f}000\u{202f}000 operations")
         );
         assert_eq!(seen(200_000.0, 0.5), None);
         assert!(

@@ -99,7 +99,9 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert!(
             findings[0].text.starts_with("the segment on sdd")
-                && findings[0].text.contains("from sector 363,233,281 on"),
+                && findings[0]
+                    .text
+                    .contains("from sector 363\u{202f}233\u{202f}281 on"),
             "{}",
             findings[0].text
         );

@@ -78,7 +78,11 @@ impl RatioText {
             false => 0,
         };
         let digits = digits(ratio.median, 3).max(of_width);
-        let digits = digits.clamp(0, Self::DIGITS_MAX).unsigned_abs();
+        // Three digits after the point would be thousands to a reader with a decimal comma.
+        let digits = match digits {
+            3 if ratio.high >= 1.0 => 4,
+            digits => digits.clamp(0, Self::DIGITS_MAX).unsigned_abs(),
+        };
         let text = |value: f64| match digits {
             0 => grouped(value),
             digits => format!("{value:.*}", usize::try_from(digits).unwrap_or(0)),

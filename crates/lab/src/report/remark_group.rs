@@ -4,6 +4,7 @@
 //! number in brackets follows (a process). All other words are equal in a group.
 
 use crate::store::RunRecord;
+use crate::units::ungrouped;
 
 /// Names of one place that are listed.
 const NAMES_MAX: usize = 3;
@@ -141,9 +142,7 @@ fn tokens(text: &str, names: &RunNames) -> Vec<RemarkToken> {
     while !rest.is_empty() {
         let known = names.0.iter().find(|name| is_at(rest, name));
         let from = known.map_or(0, String::len);
-        let end = rest[from..]
-            .find(char::is_whitespace)
-            .map_or(rest.len(), |end| from + end);
+        let end = rest[from..].find(' ').map_or(rest.len(), |end| from + end);
         let (word, behind) = rest.split_at(end);
         let unit = unit(&tokens, word);
         match (known, unit) {
@@ -217,7 +216,7 @@ fn token(word: &str) -> RemarkToken {
         .trim_end_matches([')', ']', ',', ':', ';', '.', '%', '×'])
         .len();
     let (core, after) = core.split_at(end);
-    if let Ok(value) = core.parse::<f64>() {
+    if let Ok(value) = ungrouped(core).parse::<f64>() {
         let figure = RemarkFigure {
             value,
             text: core.to_owned(),
@@ -332,13 +331,16 @@ mod tests {
             "the machine was under load: other programs took 1.20 cores, cc (7) alone 0.90 (1 of 6 blocks)",
             "12.0 MiB in flight, 900 KiB allowed",
             "900 KiB in flight, 900 KiB allowed",
+            "from sector 65\u{202f}537 on",
+            "from sector 9 on",
         ];
         assert_eq!(
             grouped(texts, &names()),
             [
                 "the machine was under load: other programs took 0.18 to 1.20 cores, python3, cc (7 to 123) alone \
                  0.10 to 0.90 (3 remarks)",
-                "900 KiB to 12.0 MiB in flight, 900 KiB allowed (2 remarks)"
+                "900 KiB to 12.0 MiB in flight, 900 KiB allowed (2 remarks)",
+                "from sector 9 to 65\u{202f}537 on (2 remarks)"
             ]
         );
     }

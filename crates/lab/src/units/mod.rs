@@ -169,7 +169,10 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// A whole number with thin groups of three: `19,156`.
+/// Between groups of three digits: a narrow no-break space. A comma or a point is the decimal sign of some reader.
+pub const GROUP: char = '\u{202f}';
+
+/// A whole number in groups of three digits, for people: `19 156` with [`GROUP`].
 #[must_use]
 pub fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
@@ -179,11 +182,17 @@ pub fn grouped(value: f64) -> String {
     }
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
+            out.push(GROUP);
         }
         out.push(digit);
     }
     out
+}
+
+/// Text without what [`grouped`] has put into its numbers, for programs.
+#[must_use]
+pub fn ungrouped(text: &str) -> String {
+    text.replace(GROUP, "")
 }
 
 /// The nearest whole number; what is negative or not a number becomes zero.

@@ -116,7 +116,8 @@ fn what_a_disk_on_the_command_line_is_composed_of_is_known_to_the_checks() {
     let run = json(folder.path(), &["lab", "export"]);
     let findings = run["run"]["findings"].as_array().expect("findings");
     let mut texts = findings.iter().filter_map(|one| one["text"].as_str());
-    let off = texts.any(|text| text.contains("the segment on b (32.0 MiB from sector 65,537 on)"));
+    let off =
+        texts.any(|text| text.contains("the segment on b (32.0 MiB from sector 65\u{202f}537 on)"));
     assert!(off, "{findings:?}");
     let ceilings = &run["run"]["manifest"]["targets"][0]["ceilings"];
     let ceilings = ceilings.as_array().expect("ceilings");

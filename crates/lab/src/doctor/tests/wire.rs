@@ -51,7 +51,7 @@ fn a_link_that_promises_more_than_it_carries_is_reported() {
     let said = diagnose(&e).contradictions;
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
-        said[0].starts_with("eth0 says it is a link of 1,000 Mb/s"),
+        said[0].starts_with("eth0 says it is a link of 1\u{202f}000 Mb/s"),
         "{}",
         said[0]
     );

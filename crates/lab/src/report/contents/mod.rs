@@ -24,6 +24,7 @@ use maud::Markup;
 
 use super::Summary;
 use crate::store::RunRecord;
+use crate::units::ungrouped;
 
 /// One section.
 pub(super) struct Section {
@@ -110,9 +111,10 @@ impl Table {
         }
     }
 
-    /// The same with these rows.
+    /// The same with these rows. Cells are read by programs, too (CSV, JSON): their numbers have no groups.
     pub(super) fn with(mut self, rows: impl IntoIterator<Item = Vec<String>>) -> Self {
-        self.rows.extend(rows);
+        let plain = |row: Vec<String>| row.iter().map(|cell| ungrouped(cell)).collect();
+        self.rows.extend(rows.into_iter().map(plain));
         self
     }
 }
