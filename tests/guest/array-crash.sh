@@ -9,7 +9,8 @@
 #
 # The guest stands still while the host looks: a copy of its images made then is what a power cut leaves. The
 # host opens such copies, on disks E to H.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 24M
 #: disk B 24M
 #: disk C 24M

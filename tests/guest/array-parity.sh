@@ -8,7 +8,8 @@
 #   the same.
 #
 # The host writes the arrays on the images of disks A to F; the guest judges them.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 8M
 #: disk B 8M
 #: disk C 8M

@@ -10,7 +10,8 @@
 #   level 10 of Linux 6.1 reads its own bad blocks, also without us).
 #
 # Afterwards the data are what was written, and the kernel's check finds no two copies that differ.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 24M
 #: disk B 24M
 #: disk C 24M

@@ -9,7 +9,8 @@
 #
 # The guest stands still while the host looks: a copy of its images made then is what a power cut leaves. The host opens such
 # copies, on disks E to H.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 12M
 #: disk B 12M
 #: disk C 12M

@@ -3,7 +3,8 @@
 # the other, say of each what it went through, and write nothing. With the side that counts given, we make the other
 # one like it, all of it, and the kernel's check finds nothing. So it is for halves that the kernel ran, that
 # we ran, and that one of us ran each.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 24M
 #: disk B 24M
 #: disk PATTERN 2M

@@ -2,6 +2,7 @@
 # striped and zero targets reads equal through dm(TABLE), and what we wrote reads equal through the
 # kernel. The tables name loop devices by path and by number, and are printed by dmsetup itself.
 #: outboard
+#: processors 1
 #: timeout 600
 
 modprobe loop

@@ -11,7 +11,8 @@
 # Power is lost by pulling all disks at once, each with a write cache, the content of which is lost. The guest stands still
 # while the host looks: a copy of its images made then is what a loss of power leaves. The host opens such a copy, on
 # disk B.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 48M
 #: disk B 48M
 #: disk C 48M

@@ -2,7 +2,8 @@
 # whole and parity that fits (its check finds no mismatch): resynced by us, by the kernel before our first use, after our
 # process was killed, and without a disk. What LVM creates and the kernel writes or runs without a disk we write, and the
 # kernel finds the same.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 48M
 #: disk B 48M
 #: disk C 48M

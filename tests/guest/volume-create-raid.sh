@@ -1,7 +1,8 @@
 # Volumes of RAID that we create: the kernel activates them, before and after our first use, and LVM finds nothing wrong;
 # filesystems that it makes there are whole, and read with each image missing once it is in sync. What we rename, remove
 # and write between its turns it finds.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 48M
 #: disk B 48M
 #: disk C 48M

@@ -1,7 +1,8 @@
 # RAID volumes of groups that lost a disk read as the kernel left them: the kernel ran the group without the disk, which
 # is there again with old data; lvconvert repaired a volume, and the metadata on the disk are outdated, too; a rebuild
 # to another disk was cut off, by a power cut or by the end of the group's activity.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 48M
 #: disk B 48M
 #: disk C 48M

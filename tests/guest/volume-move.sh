@@ -1,7 +1,8 @@
 # Extents that are moved to other disks. What we moved the kernel reads; a move that we were killed in LVM's pvmove finishes,
 # and the other way round; a move of theirs that we end leaves each segment where its bytes are. The same of moves in a server
 # that clients write to.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 48M
 #: disk B 48M
 #: disk C 48M

@@ -4,7 +4,8 @@
 #
 # The guest makes the groups on disks A to F; the host reads their images. With KEEP=FOLDER in its environment the
 # host keeps a copy of each group there.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 48M
 #: disk B 48M
 #: disk C 48M

@@ -6,7 +6,8 @@
 # Our snapshots are the kernel's, also those of an origin that is served and written meanwhile: it reads them equal, finds
 # them as full as we do and mounts them; it finishes a merge that we began, and we one that it began; after we removed
 # one vgck finds nothing.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 48M
 #: disk B 48M
 #: disk C 48M

@@ -1,7 +1,8 @@
 # Thin and cached volumes that LVM and the kernel make read equal through volume(…): thin volumes with holes, their
 # snapshots, snapshots of those, a thin volume over an external origin; caches that are written through, and a
 # written-back one that was cleaned. A cache that alone has some blocks is refused.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 48M
 #: disk B 48M
 #: disk C 48M

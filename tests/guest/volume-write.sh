@@ -2,7 +2,8 @@
 # volumes in it, add disks and take them out. After each turn of ours vgck and pvck find nothing, the kernel reads
 # what we wrote, the filesystem is whole and its files are there; after each turn of LVM's we read what the kernel
 # reads. Volumes of types that only LVM makes stay as they are.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 48M
 #: disk B 48M
 #: disk C 48M

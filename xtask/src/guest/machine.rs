@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::host::HostPart;
 use super::image::{self, Image};
 use super::rootfs;
-use super::script::{self, Disk, GuestCommand, Served};
+use super::script::{self, BinaryUse, Disk, GuestCommand, Served};
 use crate::clock;
 use crate::servers::{Launcher, Server, Serving, free_port};
 
@@ -38,7 +38,7 @@ pub(super) struct Job<'a> {
 /// Runs a script to its end; anything but exit status 0 is an error.
 pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
     let wants = script::wants(job.script)?;
-    let binary = job.binary.filter(|_| wants.outboard);
+    let binary = job.binary.filter(|_| wants.outboard == BinaryUse::Guest);
     let mut hosts = Hosts::start(job, &wants.servers, binary)?;
     let (guests_part, hosts_part) = script::halves(job.script);
     let host_part = HostPart::write(job.folder, hosts_part, job.binary)?;
@@ -57,7 +57,10 @@ pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
         &initrd,
         &kernel_log,
         &hosts.variables(),
-        MEMORY_MIB,
+        MachineSize {
+            processors: wants.processors,
+            memory_mib: MEMORY_MIB,
+        },
     );
     for disk in &wants.disks {
         add_disk(&mut command, &image_of(job.folder, disk));
@@ -142,19 +145,27 @@ fn image_of(folder: &Path, disk: &Disk) -> PathBuf {
 /// The memory of a script's machine.
 const MEMORY_MIB: u32 = 1024;
 
+/// What a machine has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MachineSize {
+    pub(super) processors: u32,
+    pub(super) memory_mib: u32,
+}
+
 /// The command of a machine without disks.
 pub(super) fn machine_command(
     kernel: &Path,
     initrd: &Path,
     kernel_log: &Path,
     variables: &str,
-    memory_mib: u32,
+    size: MachineSize,
 ) -> Command {
     let mut command = Command::new("setpriv");
     command
         .args(["--pdeathsig", "KILL", "--", "qemu-system-x86_64"])
         .args(["-accel", "tcg,thread=multi", "-cpu", "max"])
-        .args(["-smp", "2", "-m", &memory_mib.to_string()])
+        .args(["-smp", &size.processors.to_string()])
+        .args(["-m", &size.memory_mib.to_string()])
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
         .args(["-netdev", "user,id=net"])
         .args(["-device", "virtio-net-pci,netdev=net,romfile="])

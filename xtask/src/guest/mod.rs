@@ -27,6 +27,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::servers::Launcher;
 use crate::{packages, shell};
 use machine::Job;
+use script::BinaryUse;
 
 /// The test that is no script.
 const LAB: &str = "lab";
@@ -184,7 +185,7 @@ fn tests(args: &Args) -> Result<Vec<GuestTest>> {
 fn wants_outboard(tests: &[GuestTest]) -> Result<bool> {
     let mut any = false;
     for path in tests.iter().filter_map(|test| test.script.as_ref()) {
-        any |= script::wants(&read(path)?)?.outboard;
+        any |= script::wants(&read(path)?)?.outboard != BinaryUse::Nowhere;
     }
     Ok(any)
 }

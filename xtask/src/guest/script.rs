@@ -5,7 +5,9 @@
 //! #: root DISK 96M         the same with a root filesystem, see `rootfs`
 //! #: disk NAME 24M         an empty image NAME.img is a disk of the guest's machine: /dev/vda and on
 //! #: timeout 120           seconds until the guest is given up
-//! #: outboard              our binary is in the guest
+//! #: outboard              our binary is in the guest, and the host's part has it
+//! #: outboard host          only the host's part has it
+//! #: processors 1          of the guest's machine, 2 by default
 //! #: host                  what follows is no part of the guest's script: it is the host's, see `host`
 //! ```
 //!
@@ -19,6 +21,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// Seconds a script may take when it does not say.
 const DEFAULT_TIMEOUT: u64 = 120;
+
+/// Processors of the guest of a script that does not say. A script requests one where the guest only judges, with the kernel's
+/// drivers, what the host wrote: on a busy machine QEMU takes twice the processor time for two, which wait for each other.
+pub(super) const DEFAULT_PROCESSORS: u32 = 2;
 
 /// A server that the script requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +52,16 @@ pub(super) struct Wants {
     pub(super) servers: Vec<Served>,
     pub(super) disks: Vec<Disk>,
     pub(super) timeout_s: u64,
-    pub(super) outboard: bool,
+    pub(super) outboard: BinaryUse,
+    pub(super) processors: u32,
+}
+
+/// Where our binary is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BinaryUse {
+    Nowhere,
+    Host,
+    Guest,
 }
 
 /// A line of the console that is meant for the host.
@@ -72,7 +87,8 @@ pub(super) fn wants(script: &str) -> Result<Wants> {
         servers: Vec::new(),
         disks: Vec::new(),
         timeout_s: DEFAULT_TIMEOUT,
-        outboard: false,
+        outboard: BinaryUse::Nowhere,
+        processors: DEFAULT_PROCESSORS,
     };
     let (guests, _) = halves(script);
     for line in guests.lines().filter_map(|line| line.strip_prefix("#:")) {
@@ -92,8 +108,12 @@ pub(super) fn wants(script: &str) -> Result<Wants> {
                     .parse()
                     .with_context(|| format!("#: timeout {seconds} is no number"))?;
             }
-            ["outboard"] => wants.outboard = true,
-            _ => bail!("#:{line} is neither serve, root, disk, timeout, outboard nor host"),
+            ["outboard"] => wants.outboard = BinaryUse::Guest,
+            ["outboard", "host"] => wants.outboard = BinaryUse::Host,
+            ["processors", count @ ("1" | "2")] => wants.processors = count.parse()?,
+            _ => bail!(
+                "#:{line} is neither serve, root, disk, timeout, outboard, processors nor host"
+            ),
         }
     }
     Ok(wants)

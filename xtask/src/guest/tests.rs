@@ -8,7 +8,9 @@ use anyhow::bail;
 use super::cpio::Archive;
 use super::modules::{closure, only};
 use super::pool;
-use super::script::{Disk, GuestCommand, Served, Wants, halves, parse_command, wants};
+use super::script::{
+    BinaryUse, DEFAULT_PROCESSORS, Disk, GuestCommand, Served, Wants, halves, parse_command, wants,
+};
 
 const DEP: &str = "kernel/fs/ext4/ext4.ko: kernel/lib/crc16.ko kernel/fs/mbcache.ko\n\
                    kernel/lib/crc16.ko:\nkernel/fs/mbcache.ko:\nkernel/drivers/md/dm-mod.ko:\n";
@@ -68,7 +70,7 @@ fn an_archive_has_each_folder_once_and_ends_where_another_can_follow() {
 
 #[test]
 fn a_script_says_what_it_needs_in_its_comments() {
-    let text = "#: serve DISK 512M\n#: root OTHER 1G\n#: disk A 24M\n#: timeout 60\n#: outboard\necho '#: not this'\n";
+    let text = "#: serve DISK 512M\n#: root OTHER 1G\n#: disk A 24M\n#: timeout 60\n#: outboard host\n#: processors 1\necho '#: not this'\n";
     assert_eq!(
         wants(text).unwrap(),
         Wants {
@@ -89,9 +91,12 @@ fn a_script_says_what_it_needs_in_its_comments() {
                 size: 24 << 20,
             }],
             timeout_s: 60,
-            outboard: true,
+            outboard: BinaryUse::Host,
+            processors: 1,
         }
     );
+    assert_eq!(wants("#: outboard\n").unwrap().outboard, BinaryUse::Guest);
+    assert_eq!(wants("true\n").unwrap().processors, DEFAULT_PROCESSORS);
 }
 
 #[test]
@@ -103,6 +108,8 @@ fn an_unknown_directive_is_an_error() {
         "#: serve DISK xG",
         "#: server",
         "#: timeout soon",
+        "#: processors 0",
+        "#: outboard guest",
     ] {
         assert!(wants(text).is_err(), "{text}");
     }

@@ -16,7 +16,8 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{Mode, OFlags};
 
 use super::super::cpio::Archive;
-use super::super::machine::{machine_command, tail};
+use super::super::machine::{MachineSize, machine_command, tail};
+use super::super::script::DEFAULT_PROCESSORS;
 use super::Guest;
 use crate::shell;
 
@@ -24,8 +25,11 @@ use crate::shell;
 const SCRATCH_MAX: u64 = 64 << 30;
 /// The size of the disk for the results, bytes: no space is allocated before it is written.
 const RESULT_SIZE: u64 = 4 << 30;
-/// The memory of the machine: its first filesystem is in there, too.
-const MEMORY_MIB: u32 = 2048;
+/// What the machine has. Its first filesystem is in the memory, too.
+const SIZE: MachineSize = MachineSize {
+    processors: DEFAULT_PROCESSORS,
+    memory_mib: 2048,
+};
 /// The store of all runs that were made in a directory.
 pub(crate) const STORE: &str = "lab.sqlite";
 
@@ -69,7 +73,7 @@ pub(crate) fn run(guest: &Guest, words: &[String], limit_s: u32, shows: Console)
         true => "cache=none,discard=unmap,werror=report",
         false => "cache=writeback,discard=unmap,werror=report",
     };
-    let mut command = machine_command(&guest.kernel, &initrd, &path("kernel.log"), "", MEMORY_MIB);
+    let mut command = machine_command(&guest.kernel, &initrd, &path("kernel.log"), "", SIZE);
     for (file, options) in [(&scratch, cache), (&result, "cache=unsafe")] {
         let file = file.to_string_lossy().replace(',', ",,");
         let drive = format!("file={file},format=raw,if=virtio,file.locking=off,{options}");
