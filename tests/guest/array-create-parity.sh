@@ -258,7 +258,7 @@ write() {
     writes $size 0 $size 60 >list
     write_both list
     finish
-    echo "$size $(sha256sum <model | cut -d ' ' -f 1)"
+    echo "$size $(sum model)"
 }
 
 case $1 in

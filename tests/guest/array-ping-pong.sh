@@ -205,7 +205,7 @@ begin)
     finish
     ;;
 sum)
-    sha256sum <model | cut -d ' ' -f 1
+    sum model
     ;;
 put)
     dd if=PATTERN.img of=model bs=1k skip=$3 seek=$2 count=$3 conv=notrunc status=none

@@ -159,7 +159,7 @@ write)
     echo flush >>list
     write_both list
     finish
-    echo "$size $(sha256sum <model | cut -d ' ' -f 1)"
+    echo "$size $(sum model)"
     ;;
 kill)
     size=$(stat -c %s model)

@@ -134,7 +134,7 @@ make)
     write_both list
     finish
     examined $members
-    echo "$size $(sha256sum <model | cut -d ' ' -f 1)"
+    echo "$size $(sum model)"
     ;;
 alike)
     alike $(images $2)

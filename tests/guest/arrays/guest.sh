@@ -71,8 +71,9 @@ size() {
     echo $(($(cat /sys/block/md0/size) * 512))
 }
 
+# As the host's `sum`: md5 finds a difference as well as the others, in a third of the emulated processor's time.
 sum() {
-    sha256sum <$1 | cut -d ' ' -f 1
+    md5sum <$1 | cut -d ' ' -f 1
 }
 
 # Sectors that were written to a device since the machine started.

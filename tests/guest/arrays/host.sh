@@ -87,6 +87,11 @@ write_both() {
     quietly qemu-io -f raw model <$1
 }
 
+# As the guest's `sum`.
+sum() {
+    md5sum <$1 | cut -d ' ' -f 1
+}
+
 # The bytes of a disk expression are those of the model.
 equal() {
     rm -f found
