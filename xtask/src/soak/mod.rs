@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: hundreds of clients that connect, read, write and are killed at any moment, in
-//! rounds, against one server. `cargo xtask soak plans` runs the lab's plans in full instead.
+//! rounds, against one server. `cargo xtask soak plans` runs the lab's plans in full instead, and
+//! `cargo xtask soak worlds` thousands of seeded worlds.
 //!
 //! Each client has a region of a disk for itself and knows what every byte of it may be ([`region`]); each
 //! life begins by reading all of it, and at the end the images are read past the server. Between two rounds,
@@ -15,6 +16,7 @@ mod region;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod worlds;
 
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -52,6 +54,8 @@ enum Subject {
     Clients,
     /// Every plan of the lab: each of its tests on each of its targets. The options are those of the clients.
     Plans,
+    /// Seeded worlds of arrays, moves and clients, thousands of each kind. The options are those of the clients.
+    Worlds,
 }
 
 /// How long, and how many.
@@ -114,8 +118,10 @@ struct Idle {
 
 /// Runs the soak.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.subject == Subject::Plans {
-        return plans::run();
+    match args.subject {
+        Subject::Clients => {}
+        Subject::Plans => return plans::run(),
+        Subject::Worlds => return worlds::run(),
     }
     packages::ensure(&[packages::SOAK])?;
     let binary = match &args.binary {

@@ -18,7 +18,7 @@
 //!
 //! A world is a function of its seed: nothing in it comes from outside, neither time nor chance ([`record`] proves it). One
 //! that fails is reported with its seed. `OUTBOARD_WORLD=SEED` plays one world again, `OUTBOARD_WORLDS=COUNT` plays so
-//! many, and a quarter as many with superblocks 0.90, from `OUTBOARD_WORLDS_FROM=SEED` on.
+//! many of each kind, from `OUTBOARD_WORLDS_FROM=SEED` on.
 //!
 //! A seed is another world once these files change, or what an array requests of its disks: what a world found is kept as
 //! a test of its own, not by its seed.
@@ -46,10 +46,8 @@ use crate::test_runtime::on_stopped_clock;
 
 /// How long a world may last, by its own clock, which stands still while anything is done.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Worlds of each of the tests below, by default.
+/// Worlds of each kind by default, in all its tests together. `cargo xtask soak worlds` plays more.
 const WORLDS: u64 = 500;
-/// The same of those with parity, which take several times as long.
-const PARITY_WORLDS: u64 = 250;
 /// Those that are played twice.
 const TWICE: u64 = 40;
 /// Seeds from here on are worlds with superblocks 0.90, which have several sectors; of those before it one in four is.
@@ -92,9 +90,8 @@ fn play(seed: u64) -> Played {
     }
 }
 
-/// Plays the worlds of one test: every `step`th from `first` on, `count` by default. All that fail are reported, the first
-/// with its log.
-fn worlds(first: u64, step: u64, count: u64) {
+/// Plays the worlds of one test: every `step`th from `first` on. All that fail are reported, the first with its log.
+fn worlds(first: u64, step: u64) {
     let kind = |seed: u64| [OLD_FROM, PARITY_FROM, PPL_FROM].map(|from| seed >= from);
     let selected = WorldSeeds::from_env();
     let seeds: Vec<u64> = match selected.only {
@@ -103,7 +100,7 @@ fn worlds(first: u64, step: u64, count: u64) {
             is_ours.then_some(seed).into_iter().collect()
         }
         None => {
-            let count = selected.count.map_or(count, |all| all / QUARTERS);
+            let count = selected.count.unwrap_or(WORLDS) / step;
             let from = first + selected.from / step * step;
             (0..count).map(|n| from + n * step).collect()
         }
@@ -149,45 +146,45 @@ fn members_are_replaced_in_worlds_of_every_kind() {
 
 #[test]
 fn what_was_flushed_is_there_in_the_first_quarter_of_all_worlds() {
-    worlds(0, QUARTERS, WORLDS);
+    worlds(0, QUARTERS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_second_quarter() {
-    worlds(1, QUARTERS, WORLDS);
+    worlds(1, QUARTERS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_third_quarter() {
-    worlds(2, QUARTERS, WORLDS);
+    worlds(2, QUARTERS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_the_last_quarter() {
-    worlds(3, QUARTERS, WORLDS);
+    worlds(3, QUARTERS);
 }
 
 #[test]
 fn what_was_flushed_is_there_in_worlds_with_superblocks_0_90() {
-    worlds(OLD_FROM, 1, WORLDS);
+    worlds(OLD_FROM, 1);
 }
 
 #[test]
 fn what_was_flushed_is_there_or_refused_by_name_in_the_first_half_of_worlds_with_parity() {
-    worlds(PARITY_FROM, 2, PARITY_WORLDS);
+    worlds(PARITY_FROM, 2);
 }
 
 #[test]
 fn what_was_flushed_is_there_or_refused_by_name_in_the_other_half_of_worlds_with_parity() {
-    worlds(PARITY_FROM + 1, 2, PARITY_WORLDS);
+    worlds(PARITY_FROM + 1, 2);
 }
 
 #[test]
 fn what_was_flushed_is_there_also_without_a_member_in_the_first_half_of_worlds_with_logs() {
-    worlds(PPL_FROM, 2, PARITY_WORLDS);
+    worlds(PPL_FROM, 2);
 }
 
 #[test]
 fn what_was_flushed_is_there_also_without_a_member_in_the_other_half_of_worlds_with_logs() {
-    worlds(PPL_FROM + 1, 2, PARITY_WORLDS);
+    worlds(PPL_FROM + 1, 2);
 }
