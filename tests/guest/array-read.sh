@@ -5,8 +5,7 @@
 #
 # The guest makes the arrays on disks A to F; the host reads their images, at its own speed. With KEEP=FOLDER
 # in its environment the host keeps a copy of each array there.
-#: outboard host
-#: processors 1
+#: outboard
 #: disk A 8M
 #: disk B 8M
 #: disk C 8M

@@ -1,6 +1,5 @@
 # inspect says of volume groups that LVM made what pvs, vgs and lvs say of them.
 #: outboard
-#: processors 1
 #: timeout 300
 
 for module in dm-mod dm-snapshot dm-raid; do

@@ -4,8 +4,7 @@
 # A to D are as Synology makes them: GPT, system and swap on mirrors with superblocks 0.90 that have a place for each
 # bay, data on RAID 5 with the header of a physical volume as it was before LVM 2.02.99, ext4. E and F are as QNAP
 # makes them: data on a mirror with superblocks 1.0, a thin pool, ext4 in a thin volume.
-#: outboard host
-#: processors 1
+#: outboard
 #: disk A 64M
 #: disk B 64M
 #: disk C 64M
