@@ -22,6 +22,8 @@ test $(($(date +%s) - begin)) -lt 10
 outboard --version | grep -E '^outboard [0-9.]+ \([0-9a-f]+(-dirty)?\)$'
 id outboard
 zcat /usr/share/man/man1/outboard-serve.1.gz | grep -q "listen"
+zcat /usr/share/man/man5/outboard.toml.5.gz | grep -q "on_event"
+zcat /usr/share/man/man7/outboard-disks.7.gz | grep -q "throttle"
 bash -c 'source /usr/share/bash-completion/completions/outboard && complete -p outboard'
 test -s /usr/share/doc/outboard/guide/tour.md
 

@@ -146,12 +146,32 @@ fn manual_pages_pass_mandoc_and_are_shown_by_man() {
         .filter(|line| !line.contains("missing date"))
         .collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
-    let page = format!("{pages}/outboard-serve.1");
-    let shown = run(Command::new("man")
-        .args(["-l", &page])
-        .env("MANWIDTH", "80"))
-    .ok();
-    for wanted in ["outboard-serve - ", "--listen <WHERE>", "SEE ALSO"] {
-        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    let shown = |page: &str| {
+        let page = format!("{pages}/{page}");
+        let mut man = Command::new("man");
+        run(man.args(["-l", &page]).env("MANWIDTH", "80")).ok()
+    };
+    for (page, wanted) in [
+        (
+            "outboard-serve.1",
+            ["outboard-serve - ", "--listen <WHERE>", "SEE ALSO"],
+        ),
+        (
+            "outboard.toml.5",
+            ["OUTBOARD.TOML(5)", "on_event", "[[export]]"],
+        ),
+        (
+            "outboard-disks.7",
+            ["outboard-disks - ", "throttle(DISK", "SYNTAX"],
+        ),
+        (
+            "outboard-formats.7",
+            ["outboard-formats - ", "superblock", "ARRAYS"],
+        ),
+    ] {
+        let shown = shown(page);
+        for wanted in wanted {
+            assert!(shown.contains(wanted), "{page}, {wanted}: {shown}");
+        }
     }
 }

@@ -187,11 +187,13 @@ fn add_documents(tree: &Tree, release: &Release) -> Result<()> {
 
 /// The manual pages, as the binary prints them.
 fn add_manual(tree: &Tree, binary: &Path, work: &Path) -> Result<()> {
-    let pages = work.join("man1");
+    let pages = work.join("man");
     shell::output(Command::new(binary).arg("manual").arg(&pages))?;
     for page in files_of(&pages)? {
         let name = page.file_name().unwrap_or_default().to_string_lossy();
-        tree.compressed(&format!("usr/share/man/man1/{name}"), &fs::read(&page)?)?;
+        let (_, section) = name.rsplit_once('.').context("a page without a section")?;
+        let to = format!("usr/share/man/man{section}/{name}");
+        tree.compressed(&to, &fs::read(&page)?)?;
     }
     Ok(())
 }

@@ -54,6 +54,16 @@ async fn half_copied(recipe: &Recipe, disks: &[Node]) -> Arc<Array> {
     array
 }
 
+/// The array, of which the member that was being replaced is missing.
+async fn without_the_first(disks: &[Node]) -> Arc<Array> {
+    let left = candidates(disks).into_iter().skip(1).collect();
+    let run = ArrayOptions {
+        run: true,
+        ..options()
+    };
+    open(left, run).await.unwrap()
+}
+
 fn state(array: &Array, name: &str) -> MemberState {
     let members = array.status().members.into_iter();
     let mut found = members.filter(|member| member.name == name);
@@ -142,12 +152,7 @@ fn where_the_member_fails_its_replacement_holds_the_part_as_far_as_it_was_copied
             let disks = self::disks(&recipe);
             let array = half_copied(&recipe, &disks).await;
             array.stop().await.unwrap();
-            let left: Vec<_> = candidates(&disks).into_iter().skip(1).collect();
-            let opened = ArrayOptions {
-                run: true,
-                ..options()
-            };
-            let array = open(left, opened).await.unwrap();
+            let array = without_the_first(&disks).await;
             assert_eq!(state(&array, &spare_of(&recipe)), rebuilding);
             assert_eq!(array.status().working, recipe.parts - 1);
         });
@@ -206,12 +211,7 @@ fn with_partial_parity_logs_a_replacement_of_a_member_that_is_lost_with_the_powe
         let array = half_copied(&recipe, &disks).await;
         write(&array, Range::new(0, 4096), 1).await;
         drop(array);
-        let left: Vec<_> = candidates(&disks).into_iter().skip(1).collect();
-        let opened = ArrayOptions {
-            run: true,
-            ..options()
-        };
-        let array = open(left, opened).await.unwrap();
+        let array = without_the_first(&disks).await;
         let rebuilding = MemberState::Rebuilding(0);
         assert_eq!(state(&array, &spare_of(&recipe)), rebuilding);
     });
