@@ -97,6 +97,33 @@ fn a_server_of_ours_takes_shared_attachments_where_it_has_many_writers() {
     elsewhere.assert_clean();
 }
 
+/// The namespace of another program has a copy of the mount, which `detach` does not see. Removing the directory that `attach` made
+/// unmounts that, too: by the process that removes it, which must not be the one that serves the disk.
+#[test]
+fn a_mount_that_another_namespace_has_a_copy_of_is_detached() {
+    if !requires::all(&[requires::command("unshare")]) {
+        return;
+    }
+    let Some(world) = World::new() else { return };
+    let server = Server::start(&["memory(16M)"]);
+    let uri = server.uri("");
+    let mount = world.at("mnt");
+    world.attachment(&uri).on(&mount).ext4().device();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "echo copied; exec sleep 600"]);
+    let mut other = Process::start(&mut command).unwrap();
+    other.wait_for_line("copied", LIMIT).unwrap();
+    std::fs::write(format!("{mount}/file"), [7; 4096]).unwrap();
+    // It may say that the device is in use; it must say something.
+    drop(world.run(&["detach", &mount]));
+    assert!(!std::path::Path::new(&mount).exists());
+    let freed = other.wait_until("the end of the attachment", END_FOR, |_| {
+        world.traces().is_empty().then_some(())
+    });
+    freed.unwrap_or_else(|e| panic!("{e}; {:?}", world.traces()));
+    world.assert_clean();
+}
+
 // After Ctrl-C the background process went on trying, attached the disk minutes later, and wrote to it.
 #[test]
 fn an_attachment_that_is_interrupted_while_it_waits_is_never_made() {

@@ -63,11 +63,7 @@ async fn carry_out(
         },
         TeardownAction::Cut => device_teardown.cut().await,
         TeardownAction::Clear => device_teardown.clear(OPENERS_FOR).await,
-        TeardownAction::RemoveDir(dir) => match std::fs::remove_dir(dir) {
-            Ok(()) => TeardownOutcome::Done,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => TeardownOutcome::Done,
-            Err(e) => TeardownOutcome::Failed(e.to_string()),
-        },
+        TeardownAction::RemoveDir(dir) => WorkerCall::RemoveDir(dir.clone()).execute(timeout).await,
     }
 }
 

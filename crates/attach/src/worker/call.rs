@@ -22,6 +22,8 @@ pub(crate) enum WorkerCall {
     Unmount(PathBuf),
     /// umount(2) with `MNT_DETACH`.
     UnmountLazily(PathBuf),
+    /// rmdir(2). Where the directory is a mount point in another mount namespace still, the kernel unmounts that.
+    RemoveDir(PathBuf),
     /// syncfs(2) of the filesystem mounted here.
     Sync(PathBuf),
     /// fsync(2) of the device.
@@ -78,6 +80,12 @@ impl WorkerCall {
                 Err(e) => TeardownOutcome::Failed(e.to_string()),
             },
             Self::UnmountLazily(dir) => outcome_of(mount::unmount(&dir, UnmountMode::Lazily)),
+            Self::RemoveDir(dir) => match std::fs::remove_dir(dir) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    TeardownOutcome::Failed(e.to_string())
+                }
+                _ => TeardownOutcome::Done,
+            },
             Self::Sync(dir) => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
                 let opened = rustix::fs::open(&dir, flags, Mode::empty());
