@@ -288,8 +288,9 @@ impl Tool {
     }
 }
 
-/// Beyond the time that a tool was given: starting, flushing and tidying up.
-const MARGIN: Duration = Duration::from_secs(60);
+/// Beyond the time that a tool was given: starting, flushing and tidying up. Where others write to the same disk a flush of a few MiB
+/// took more than a minute.
+const MARGIN: Duration = Duration::from_secs(240);
 
 /// The timeout of a start of `tool` on a processor of this name: an emulated one takes ten
 /// times as long and more.

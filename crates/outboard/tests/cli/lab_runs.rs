@@ -244,7 +244,7 @@ fn a_run_of_a_plan_with_targets_measures_each_and_says_what_is_left_out() {
     fs::write(folder.path().join("p.toml"), text).expect("a plan");
     let told = answer(folder.path(), &["lab", "run", "p.toml", "."]);
     assert!(
-        told.contains("here from b") && told.contains("a from b"),
+        told.contains("here with b") && told.contains("a with b"),
         "{told}"
     );
     assert!(told.contains("gone is left out"), "{told}");
