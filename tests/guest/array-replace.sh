@@ -7,7 +7,8 @@
 # * where the old member is missing then, the replacement is rebuilt in its place, with what is there already.
 #
 # What is written meanwhile goes to both. Afterwards the data are what was written, and the kernel's check finds no difference.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 24M
 #: disk B 24M
 #: disk C 24M
@@ -120,7 +121,7 @@ begin)
     finish
     ;;
 sum)
-    sha256sum <model | cut -d ' ' -f 1
+    sum model
     ;;
 put)
     dd if=PATTERN.img of=model bs=1k skip=$3 seek=$2 count=$3 conv=notrunc status=none
