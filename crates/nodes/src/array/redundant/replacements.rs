@@ -3,8 +3,9 @@
 //! # Invariants
 //!
 //! * A replacement gets every write that the member gets of which it takes the place, and is never read before that.
-//! * It is a copy only of what is in sync: nothing is resynced below the byte up to which it is one. That byte goes back where what that member holds is not known to be what was written: after a write that was
-//!   cancelled or not answered, and after an unclean end.
+//! * It is a copy only of what is in sync: nothing is resynced below the byte up to which it is one. That byte goes back where
+//!   what the member holds is not known to be what was written: after a write that was cancelled or not answered, and after
+//!   an unclean end.
 //! * A member of which the place was taken does not come back by the bitmap: its superblock counts fewer events than the bitmap covers.
 //! * Where the member fails, its replacement holds the part from then on, as far as it was copied.
 
