@@ -23,19 +23,24 @@ use super::view::{Holder, Replacement};
 impl MemberTable {
     /// All replacements, for the view.
     pub(super) fn replacements(&self) -> SmallVec<[Replacement; 1]> {
-        let slots = self.slots.iter();
-        let replacing = slots.filter_map(|slot| match (&slot.state, slot.part) {
-            (SlotState::Replacing(to), Some(part)) => Some(Replacement {
-                part: part.into(),
-                holder: Holder {
-                    target: slot.target.clone(),
-                    rebuilt_to: Some(*to),
-                    bad: slot.bad.clone(),
-                },
-            }),
-            _ => None,
+        let replacements = self.slots_replacing().map(|(slot, part, to)| Replacement {
+            part: part.into(),
+            holder: Holder {
+                target: slot.target.clone(),
+                rebuilt_to: Some(to),
+                bad: slot.bad.clone(),
+            },
         });
-        replacing.collect()
+        replacements.collect()
+    }
+
+    /// Replacements, the parts that they get, and how far they are copies.
+    fn slots_replacing(&self) -> impl Iterator<Item = (&Slot, u16, u64)> {
+        let slots = self.slots.iter();
+        slots.filter_map(|slot| match slot.state {
+            SlotState::Replacing(to) => Some((slot, slot.part?, to)),
+            _ => None,
+        })
     }
 
     /// The replacement of a part that lost its holder holds it from now on.
@@ -49,20 +54,15 @@ impl MemberTable {
     }
 
     fn replacement_of(&self, part: usize) -> Option<SlotId> {
-        let mut slots = self.slots.iter();
-        let is_it =
-            |slot: &&Slot| slot.is_replacement() && slot.part.map(usize::from) == Some(part);
-        slots.find(is_it).map(|slot| slot.target.slot)
+        let mut replacing = self.slots_replacing();
+        let found = replacing.find(|(_, of, _)| usize::from(*of) == part);
+        found.map(|(slot, ..)| slot.target.slot)
     }
 
     /// Parts that get another member, and how far that is a copy.
     fn replacing(&self) -> Vec<(u16, u64)> {
-        let slots = self.slots.iter();
-        let replacing = slots.filter_map(|slot| match (&slot.state, slot.part) {
-            (SlotState::Replacing(to), Some(part)) => Some((part, *to)),
-            _ => None,
-        });
-        replacing.collect()
+        let replacing = self.slots_replacing();
+        replacing.map(|(_, part, to)| (part, to)).collect()
     }
 
     /// A spare becomes the replacement of the member of `part`.

@@ -7,6 +7,8 @@
 //! * What cannot be read costs the blocks that are lost with it, not the window: parity is not written there, nor taken to
 //!   fit, and a member that is rebuilt has them in its log of bad blocks, durably, before it counts as rebuilt so far.
 
+use std::sync::Arc;
+
 use block::{IoBufs, IoError, Operation, Range};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
@@ -51,29 +53,42 @@ pub(in crate::array) async fn check_rows(
     range: Range,
     repair: bool,
 ) -> Result<RowsChecked, RowStop> {
+    in_window(array, range, move |array| async move {
+        let columns = Columns::of(&array, range);
+        let rows = columns.rows(range).into_iter();
+        let checks = rows.map(|(row, range)| check_blocks(&array, &columns, row, range, repair));
+        let checked = stream::iter(checks).buffered(ROWS_AT_ONCE);
+        let rows: Vec<(Vec<Range>, Vec<LostBlocks>)> = checked.try_collect().await?;
+        array.repair_reads(columns.take_failed()).await;
+        let mut checked = RowsChecked::default();
+        for (differ, lost) in rows {
+            checked.differ.extend(differ);
+            for LostBlocks { range, error } in lost {
+                let name = array.name();
+                tracing::warn!("{name}: no parity is known to fit at {range} of members: {error}");
+                checked.lost.push(range);
+            }
+        }
+        Ok(checked)
+    })
+    .await
+}
+
+/// Works on the columns of `range` in a task of the array, while no change of them is under way.
+async fn in_window<T, F>(
+    array: &RedundantArray,
+    range: Range,
+    work: impl FnOnce(Arc<RedundantArray>) -> F + Send + 'static,
+) -> Result<T, RowStop>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, RowStop>> + Send + 'static,
+{
     array
         .in_task(move |array| async move {
             let turn = array.turn(Operation::Write, range, Kind::Window).await;
             let _turn = turn.map_err(RowStop::Failed)?;
-            let columns = Columns::of(&array, range);
-            let rows = columns.rows(range).into_iter();
-            let checks =
-                rows.map(|(row, range)| check_blocks(&array, &columns, row, range, repair));
-            let checked = stream::iter(checks).buffered(ROWS_AT_ONCE);
-            let rows: Vec<(Vec<Range>, Vec<LostBlocks>)> = checked.try_collect().await?;
-            array.repair_reads(columns.take_failed()).await;
-            let mut checked = RowsChecked::default();
-            for (differ, lost) in rows {
-                checked.differ.extend(differ);
-                for LostBlocks { range, error } in lost {
-                    let name = array.name();
-                    tracing::warn!(
-                        "{name}: no parity is known to fit at {range} of members: {error}"
-                    );
-                    checked.lost.push(range);
-                }
-            }
-            Ok(checked)
+            work(array.clone()).await
         })
         .await
 }
@@ -214,33 +229,30 @@ pub(in crate::array) async fn recover_rows(
     part: u16,
     within: Range,
 ) -> Result<(), RowStop> {
-    array
-        .in_task(move |array| async move {
-            let turn = array.turn(Operation::Write, within, Kind::Window).await;
-            let _turn = turn.map_err(RowStop::Failed)?;
-            let mut columns = Columns::of(&array, within);
-            let part = usize::from(part);
-            // Another member may hold it by now.
-            let holder = columns.view.holder(part).cloned();
-            let Some(holder) = holder.filter(|holder| holder.rebuilt_to.is_some()) else {
-                return Ok(());
-            };
-            columns.lost.add(part, within);
-            let rows = columns.rows(within).into_iter();
-            let target = &holder.target;
-            let rebuilt = rows.map(|(row, range)| {
-                let place = Bytes { part, range };
-                rebuild_blocks(&array, &columns, row, place, target)
-            });
-            let rebuilt = stream::iter(rebuilt).buffer_unordered(ROWS_AT_ONCE);
-            let lost: Vec<Vec<LostBlocks>> = rebuilt.try_collect().await?;
-            array
-                .log_lost(target, lost.into_iter().flatten().collect())
-                .await?;
-            array.repair_reads(columns.take_failed()).await;
-            Ok(())
-        })
-        .await
+    in_window(array, within, move |array| async move {
+        let mut columns = Columns::of(&array, within);
+        let part = usize::from(part);
+        // Another member may hold it by now.
+        let holder = columns.view.holder(part).cloned();
+        let Some(holder) = holder.filter(|holder| holder.rebuilt_to.is_some()) else {
+            return Ok(());
+        };
+        columns.lost.add(part, within);
+        let rows = columns.rows(within).into_iter();
+        let target = &holder.target;
+        let rebuilt = rows.map(|(row, range)| {
+            let place = Bytes { part, range };
+            rebuild_blocks(&array, &columns, row, place, target)
+        });
+        let rebuilt = stream::iter(rebuilt).buffer_unordered(ROWS_AT_ONCE);
+        let lost: Vec<Vec<LostBlocks>> = rebuilt.try_collect().await?;
+        array
+            .log_lost(target, lost.into_iter().flatten().collect())
+            .await?;
+        array.repair_reads(columns.take_failed()).await;
+        Ok(())
+    })
+    .await
 }
 
 /// Makes the replacement of the member of `part` a copy of it at `within`. What cannot be read of the member is computed.
@@ -249,40 +261,37 @@ pub(in crate::array) async fn replace_rows(
     part: u16,
     within: Range,
 ) -> Result<(), RowStop> {
-    array
-        .in_task(move |array| async move {
-            let turn = array.turn(Operation::Write, within, Kind::Window).await;
-            let _turn = turn.map_err(RowStop::Failed)?;
-            // Another member may hold it by now.
-            let Some((_, replacement)) = array.pair(part) else {
-                return Ok(());
-            };
-            let (target, part) = (&replacement.target, usize::from(part));
-            let mut columns = Columns::of(&array, within);
-            let whole = Bytes {
-                part,
-                range: within,
-            };
-            if let Some(data) = read_member(&columns, whole).await {
-                let written = array.write_copy(target, within, data).await;
-                return written.map_err(RowStop::Failed);
+    in_window(array, within, move |array| async move {
+        // Another member may hold it by now.
+        let Some((_, replacement)) = array.pair(part) else {
+            return Ok(());
+        };
+        let (target, part) = (&replacement.target, usize::from(part));
+        let mut columns = Columns::of(&array, within);
+        let whole = Bytes {
+            part,
+            range: within,
+        };
+        if let Some(data) = read_member(&columns, whole).await {
+            let written = array.write_copy(target, within, data).await;
+            return written.map_err(RowStop::Failed);
+        }
+        let mut lost = Vec::new();
+        for (row, range) in columns.rows(within) {
+            let place = Bytes { part, range };
+            if let Some(data) = read_member(&columns, place).await {
+                let written = array.write_copy(target, range, data).await;
+                written.map_err(RowStop::Failed)?;
+                continue;
             }
-            let mut lost = Vec::new();
-            for (row, range) in columns.rows(within) {
-                let place = Bytes { part, range };
-                if let Some(data) = read_member(&columns, place).await {
-                    let written = array.write_copy(target, range, data).await;
-                    written.map_err(RowStop::Failed)?;
-                    continue;
-                }
-                columns.lost.add(part, range);
-                lost.extend(rebuild_blocks(&array, &columns, row, place, target).await?);
-            }
-            array.log_lost(target, lost).await?;
-            array.repair_reads(columns.take_failed()).await;
-            Ok(())
-        })
-        .await
+            columns.lost.add(part, range);
+            lost.extend(rebuild_blocks(&array, &columns, row, place, target).await?);
+        }
+        array.log_lost(target, lost).await?;
+        array.repair_reads(columns.take_failed()).await;
+        Ok(())
+    })
+    .await
 }
 
 /// What a member holds, if it can be read.
