@@ -59,7 +59,7 @@ pub struct FileRegion {
 /// A virtual disk. See the crate's head for what each call promises.
 pub trait BlockDevice: Debug + Send + Sync {
     /// Size, block sizes and what is native. Plain data, no waiting. The values stay valid for the life of
-    /// the disk; only the size of a remote disk may be reported larger by a later call.
+    /// the disk; only the size of a remote disk or an array may be reported larger by a later call.
     fn geometry(&self) -> &Geometry;
 
     /// Reads `range`: exactly its bytes or an error.

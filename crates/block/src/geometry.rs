@@ -21,7 +21,7 @@ impl Support {
 }
 
 /// What a disk is. A copy stays valid while the node lives: nothing in it changes, but for the size
-/// of a remote disk, which may grow (never shrink). To use the new bytes, revalidate the disk
+/// of a remote disk or an array, which may grow (never shrink). To use the new bytes, revalidate the disk
 /// ([`revalidate`](crate::BlockDevice::revalidate)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {

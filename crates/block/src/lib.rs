@@ -30,6 +30,7 @@ mod device;
 mod error;
 mod extent;
 mod geometry;
+mod growing_geometry;
 mod identity;
 mod range;
 
@@ -39,6 +40,7 @@ pub use device::{
 pub use error::{Errno, Fenced, IoError, Operation};
 pub use extent::{Extent, ExtentKind, merge_extents};
 pub use geometry::{Geometry, Support};
+pub use growing_geometry::{GROWTHS_MAX, GrowingGeometry, whole_blocks};
 pub use identity::Identity;
 pub use range::{Range, RangeError};
 

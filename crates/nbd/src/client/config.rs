@@ -9,8 +9,6 @@ use ring::rand::{SecureRandom, SystemRandom};
 pub mod limits {
     /// Connections to one export.
     pub const CONNECTIONS_MAX: usize = 16;
-    /// Growths of one export that are followed.
-    pub const GROWTHS_MAX: usize = 1024;
     /// Exports described at once in a survey of a server.
     pub const SURVEY_AT_ONCE: usize = 8;
     /// Requests that wait to be taken up by the session.

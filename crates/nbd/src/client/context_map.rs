@@ -27,7 +27,6 @@ use nbd_proto::{
 };
 
 use crate::client::dial::dial_as;
-use crate::client::growth::whole_blocks;
 use crate::client::session::work::PartLimits;
 use crate::client::stream::Stream;
 use crate::client::{ClientError, Target, limits, random_token};
@@ -117,7 +116,7 @@ pub async fn read_context(
     let dialed = dial_as(target, config, timeout).await?;
     let export = dialed.export();
     let (block_size, payload_max) = (export.block_size_min, export.block_size_max);
-    let mut map = ContextMap::new(whole_blocks(export.size, block_size));
+    let mut map = ContextMap::new(block::whole_blocks(export.size, block_size));
     let extended = dialed.extended();
     let (stream, negotiated) = dialed.into_parts();
     if negotiated.contexts.is_empty() {

@@ -10,7 +10,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::client::dial::Dialed;
 use crate::client::disk::geometry;
-use crate::client::growth::whole_blocks;
 use crate::client::session::work::{Message, Response, Submission, Work};
 use crate::client::session::{Aborted, Inbox, Session, SharedState, connect_all, pause};
 use crate::client::{Changed, ClientConfig, ClientError, ClientHealth, Target, describe, limits};
@@ -185,7 +184,7 @@ impl Client {
         let _one_at_a_time = self.shared.refreshing().await;
         let described = describe(&self.target, self.request_timeout).await?;
         let was = self.geometry_now().size;
-        let is = whole_blocks(described.export.size, self.geometry_now().block_size);
+        let is = block::whole_blocks(described.export.size, self.geometry_now().block_size);
         let target = self.target.clone();
         if is < was {
             let changed = Changed::Size { was, is };

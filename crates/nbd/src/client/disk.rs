@@ -13,7 +13,6 @@ use block::{
 use bytes::Bytes;
 use nbd_proto::{CommandFlags, ExportInfo, TransmissionFlags};
 
-use crate::client::growth::whole_blocks;
 use crate::client::session::work::{Response, Work};
 use crate::client::{Client, limits};
 
@@ -33,7 +32,7 @@ pub(super) fn geometry(export: &ExportInfo, read_only: bool) -> Geometry {
     };
     let flush = native(TransmissionFlags::SEND_FLUSH);
     Geometry {
-        size: whole_blocks(export.size, export.block_size_min),
+        size: block::whole_blocks(export.size, export.block_size_min),
         block_size: export.block_size_min,
         preferred_block_size: export.block_size_preferred,
         read_only: read_only || has(TransmissionFlags::READ_ONLY),

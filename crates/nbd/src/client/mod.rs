@@ -51,7 +51,6 @@ mod dial;
 mod disk;
 mod error;
 mod fingerprint;
-mod growth;
 mod session;
 mod stream;
 mod survey;

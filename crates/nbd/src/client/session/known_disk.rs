@@ -13,7 +13,6 @@ use nbd_proto::{DiskIdentity, WriterPolicy};
 use crate::client::Changed;
 use crate::client::dial::Dialed;
 use crate::client::fingerprint::{Change, Comparison, Fingerprint, RegionImage, Scope, regions};
-use crate::client::growth::whole_blocks;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::work::{Body, Part};
@@ -52,7 +51,7 @@ impl KnownDisk {
         Self {
             scope: (!shared && !many).then_some(scope),
             server,
-            size: whole_blocks(export.size, export.block_size_min),
+            size: block::whole_blocks(export.size, export.block_size_min),
             block_size: export.block_size_min,
             fingerprint: None,
         }

@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use block::Geometry;
+use block::{Geometry, GrowingGeometry};
 use engine::clock;
 
 use crate::client::ClientHealth;
-use crate::client::growth::Growth;
 
 #[derive(Debug, Default)]
 pub(crate) struct PublishedState {
@@ -20,7 +19,7 @@ pub(crate) struct PublishedState {
 #[derive(Debug)]
 pub(crate) struct SharedState {
     state: Mutex<PublishedState>,
-    growth: Growth,
+    geometry: GrowingGeometry,
     /// How often connections were lost or made.
     epoch: AtomicU64,
     /// Held while the size is queried: one query at a time.
@@ -31,7 +30,7 @@ impl SharedState {
     pub(crate) fn new(geometry: Geometry) -> Self {
         Self {
             state: Mutex::default(),
-            growth: Growth::new(geometry),
+            geometry: GrowingGeometry::new(geometry),
             epoch: AtomicU64::new(0),
             refreshing: tokio::sync::Mutex::default(),
         }
@@ -43,12 +42,12 @@ impl SharedState {
     }
 
     pub(crate) fn geometry(&self) -> &Geometry {
-        self.growth.geometry()
+        self.geometry.now()
     }
 
     /// The export has `size` bytes now. Returns whether that is more than before.
     pub(crate) fn grow(&self, size: u64) -> bool {
-        self.growth.grow(size)
+        self.geometry.grow(size)
     }
 
     /// All connections were lost, or made.

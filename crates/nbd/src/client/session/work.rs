@@ -7,7 +7,6 @@ use bytes::Bytes;
 use nbd_proto::{Command, CommandFlags};
 use tokio::sync::oneshot;
 
-use crate::client::growth::whole_blocks;
 use crate::client::session::allocation::Allocation;
 use crate::client::session::fill::ReadBuffer;
 use crate::client::{ClientError, limits};
@@ -101,7 +100,7 @@ impl PartLimits {
     /// For an export with blocks of `min` bytes that takes payloads of `max`, and lengths of 64 bits
     /// if `wide`.
     pub(crate) fn new(min: u32, max: u32, wide: bool) -> Self {
-        let whole = |len: u32| whole_blocks(u64::from(len), min).max(1);
+        let whole = |len: u32| block::whole_blocks(u64::from(len), min).max(1);
         let range = whole(limits::RANGE_MAX);
         Self {
             payload: whole(max.min(limits::REQUEST_MAX)),

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use block::{ExtentKind, Geometry, IoBufs, Range};
+use block::{ExtentKind, IoBufs, Range};
 use bytes::Bytes;
 use nbd_proto::CommandFlags;
 use proptest::prelude::*;
 use testkit::Model;
 
-use crate::client::growth::Growth;
 use crate::client::limits;
 use crate::client::session::allocation::Allocation;
 use crate::client::session::deadlines::{DeadlineBuckets, RATE_MIN};
@@ -255,22 +254,6 @@ fn what_waits_for_the_disk_may_take_long_and_nothing_else() {
     assert!(!part(NONE, Body::Read(buffer)).may_take_long());
     let allocation = Allocation::new(Range::new(0, 512), 512);
     assert!(!part(NONE, Body::Extents(allocation)).may_take_long());
-}
-
-#[test]
-fn a_geometry_grows_and_never_shrinks() {
-    let mut geometry = Geometry::native(8192);
-    geometry.block_size = 4096;
-    let growth = Growth::new(geometry);
-    let before = growth.geometry();
-    assert!(!growth.grow(4096));
-    assert!(!growth.grow(8192 + 4095), "less than a block more");
-    assert!(growth.grow(20_000));
-    assert_eq!(growth.geometry().size, 16_384);
-    assert_eq!(growth.geometry().block_size, 4096);
-    assert_eq!(before.size, 8192, "who holds the old one reads the old one");
-    let grown = (0..limits::GROWTHS_MAX as u64 + 10).filter(|nth| growth.grow((nth + 10) * 4096));
-    assert_eq!(grown.count(), limits::GROWTHS_MAX - 2);
 }
 
 /// For any report of a server in any pieces: extents on blocks, without a gap, and nothing that

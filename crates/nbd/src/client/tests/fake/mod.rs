@@ -19,7 +19,6 @@ use tokio::net::UnixListener;
 use tokio::sync::{Notify, watch};
 
 use crate::client::fingerprint::regions;
-use crate::client::growth::whole_blocks;
 use crate::client::session::work::PartLimits;
 use crate::client::{Address, Target};
 use serve::serve;
@@ -98,7 +97,7 @@ impl World {
     pub(super) fn looks(&mut self) -> VecDeque<Range> {
         if self.regions.is_empty() {
             let block = self.export.block_size_min;
-            let size = whole_blocks(self.export.size, block);
+            let size = block::whole_blocks(self.export.size, block);
             let step = PartLimits::new(block, self.export.block_size_max, false).payload;
             let starts = |region: Range| {
                 (region.offset..region.end()).step_by(Range::new(0, step).len_usize())
