@@ -39,6 +39,7 @@ mod fault;
 mod fields;
 mod file;
 mod guard;
+mod lent_files;
 mod linear;
 mod memory;
 mod null;

@@ -31,6 +31,36 @@ pub(crate) struct Facts {
     pub(crate) member_size: u64,
     /// Size of the array.
     pub(crate) size: u64,
+    /// The form that it had before a reshape which is going on: layout, chunk and parts are those afterwards.
+    pub(crate) reshape: Option<ReshapeFacts>,
+}
+
+/// A reshape that is going on, towards the end of the array: before its position data lie as they will, from there on as they did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReshapeFacts {
+    /// How far it has come, bytes of the array.
+    pub(crate) position: u64,
+    /// Layout before, by the level's own numbers.
+    pub(crate) layout: u32,
+    /// Chunk before.
+    pub(crate) chunk: u64,
+    /// Parts before.
+    pub(crate) parts: u32,
+    /// How much nearer to the beginning of each member data begin afterwards.
+    pub(crate) moved: u64,
+}
+
+impl ReshapeFacts {
+    /// What all agree on, but for the form, which is that before the reshape.
+    pub(crate) fn before(&self, facts: &Facts) -> Facts {
+        Facts {
+            layout: self.layout,
+            chunk: self.chunk,
+            parts: self.parts,
+            reshape: None,
+            ..facts.clone()
+        }
+    }
 }
 
 impl Facts {

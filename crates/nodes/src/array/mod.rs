@@ -35,7 +35,8 @@
 //!
 //! # What it does not do
 //!
-//! It does not write RAID 4, 5 and 6 of LVM or with a journal, reshape, or read external metadata (IMSM, DDF).
+//! It does not write RAID 4, 5 and 6 of LVM or with a journal, change levels, take members away, or read external metadata (IMSM,
+//! DDF).
 
 mod assemble;
 mod assembly;
@@ -73,7 +74,7 @@ pub use self::node::{AddOptions, Array};
 pub use self::open::open;
 pub(crate) use self::open::open_assembly;
 pub use self::options::{
-    ArrayOptions, Candidate, MEMBER_TIMEOUT, Raid0Layout, Reopen, ReopenError, SyncRates,
+    ArrayOptions, Candidate, MEMBER_TIMEOUT, NewShape, Raid0Layout, Reopen, ReopenError, SyncRates,
 };
 #[cfg(test)]
 pub(crate) use self::parity::tests::writer as parity_writer;

@@ -12,7 +12,7 @@ use super::striped::Striped;
 use super::sync::Kept;
 #[cfg(test)]
 use super::sync::SyncManager;
-use super::{ArrayError, ArrayEvent, ArrayStatus, Candidate, SyncKind};
+use super::{ArrayError, ArrayEvent, ArrayStatus, Candidate, NewShape, SyncKind};
 
 /// An array that is open.
 #[derive(Debug)]
@@ -171,6 +171,21 @@ impl Array {
             Kind::Redundant(array) => {
                 self.must_be_md()?;
                 array.grow(parts).await
+            }
+        }
+    }
+
+    /// Gives an array with parity another form in the background, while it is used: more members (spares take the new parts), another
+    /// chunk or layout. It has its new size once that has ended. Partial parity logs are dropped.
+    ///
+    /// # Errors
+    /// It cannot have that form, something is missing, or there is no room in front of the data of a member.
+    pub async fn reshape(&self, shape: NewShape) -> Result<(), ArrayError> {
+        match &self.kind {
+            Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("it cannot be reshaped")),
+            Kind::Redundant(array) => {
+                self.must_be_md()?;
+                array.reshape(shape).await
             }
         }
     }

@@ -58,7 +58,9 @@ pub(crate) async fn open_assembly(
     let remarks = assembly.remarks.clone();
     let kind = match assembly.facts.level {
         Level::Linear | Level::Raid0 => Kind::Striped(Striped::open(assembly, options)?),
-        Level::Raid4 | Level::Raid5 | Level::Raid6 if is_only_read(options) => {
+        Level::Raid4 | Level::Raid5 | Level::Raid6
+            if is_only_read(options) && assembly.facts.reshape.is_none() =>
+        {
             Kind::Parity(Parity::open(assembly, options).await?)
         }
         Level::Raid1 | Level::Raid10 | Level::Raid4 | Level::Raid5 | Level::Raid6 => {

@@ -133,3 +133,14 @@ impl Default for ArrayOptions {
         }
     }
 }
+
+/// Another form of an array with parity; `None`: as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct NewShape {
+    /// Members of the complete array.
+    pub parts: Option<u32>,
+    /// Layout, by the level's own numbers.
+    pub layout: Option<u32>,
+    /// Chunk, bytes.
+    pub chunk: Option<u64>,
+}

@@ -121,7 +121,7 @@ pub enum MemberState {
 pub struct SyncStatus {
     /// What.
     pub kind: SyncKind,
-    /// How far, bytes of a member (of the array for RAID 10).
+    /// How far, bytes of a member (of the array for RAID 10, and for a reshape).
     pub done: u64,
     /// Of how much.
     pub of: u64,
@@ -140,6 +140,8 @@ pub enum SyncKind {
     Resync,
     /// A member is rebuilt, or brought up to date.
     Recovery,
+    /// The array gets another form.
+    Reshape,
     /// Copies are compared.
     Check,
     /// Copies are compared, and resynced where they differ.
@@ -151,6 +153,7 @@ impl fmt::Display for SyncKind {
         f.write_str(match self {
             Self::Resync => "resync",
             Self::Recovery => "recovery",
+            Self::Reshape => "reshape",
             Self::Check => "check",
             Self::Repair => "repair",
         })

@@ -7,6 +7,7 @@ mod growth_refusals;
 mod life;
 mod open;
 mod replace;
+mod reshape;
 mod slow;
 mod striped;
 pub(in crate::array) mod two_hosts;

@@ -39,5 +39,9 @@ pub(in crate::array) fn by_bitmap(
         && member.events <= fresh.events
         && own_header.events_cleared <= header.events_cleared;
     let never_alone = holders.iter().all(|holder| lists(member, holder));
-    is_free && was_whole && told && never_alone && own_bits.shape() == bits.shape()
+    // Where a reshape moved data since, bits say nothing of the places where they were.
+    let form = |of: &Superblock| (of.layout, of.chunk, of.members, of.reshape.is_none());
+    let same_form = form(member) == form(fresh) && fresh.reshape.is_none();
+    let is_whole = is_free && was_whole && same_form;
+    is_whole && told && never_alone && own_bits.shape() == bits.shape()
 }

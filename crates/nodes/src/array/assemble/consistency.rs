@@ -95,6 +95,14 @@ pub(super) fn agreement(witnesses: &[Witness], picture: &Picture) -> Result<(), 
                 "by {one} the array has chunks of {a} bytes, by {two} of {b}"
             ));
         }
+        if let (Some(a), Some(b)) = (&a.reshape, &b.reshape)
+            && (a.layout, a.chunk, a.members_added, a.data_moved)
+                != (b.layout, b.chunk, b.members_added, b.data_moved)
+        {
+            return differ(format!(
+                "{one} and {two} were being reshaped into different forms"
+            ));
+        }
         if a.member_size != b.member_size {
             let (a, b) = (a.member_size, b.member_size);
             return differ(format!(

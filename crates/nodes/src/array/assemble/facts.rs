@@ -2,8 +2,8 @@
 
 use super::{Picture, Rules, Witness, layout_of};
 use crate::array::ArrayError;
-use crate::array::assembly::Facts;
-use crate::array::format::Level;
+use crate::array::assembly::{Facts, ReshapeFacts};
+use crate::array::format::{Level, Reshape};
 use crate::array::layout::{linear, raid0};
 use crate::array::striped::raid0_layout;
 
@@ -26,7 +26,7 @@ pub(super) fn of(
             "see `outboard inspect` for what the other disks say",
         )
     })?;
-    Ok(Facts {
+    let facts = Facts {
         uuid: fresh.array,
         name: fresh.name.clone(),
         version: fresh.version,
@@ -36,7 +36,28 @@ pub(super) fn of(
         parts: fresh.members,
         member_size: fresh.member_size,
         size,
+        reshape: None,
+    };
+    Ok(match &fresh.reshape {
+        Some(reshape) => reshaped(facts, reshape),
+        None => facts,
     })
+}
+
+/// The same, of an array that is being reshaped in a way that is known here (`single_member`).
+fn reshaped(facts: Facts, reshape: &Reshape) -> Facts {
+    Facts {
+        layout: reshape.layout,
+        chunk: reshape.chunk,
+        reshape: Some(ReshapeFacts {
+            position: reshape.position,
+            layout: facts.layout,
+            chunk: facts.chunk,
+            parts: reshape.parts_before(facts.parts),
+            moved: reshape.data_moved.unsigned_abs(),
+        }),
+        ..facts
+    }
 }
 
 /// Of levels with members that may differ; all of them must be here for that, and whether they are is judged

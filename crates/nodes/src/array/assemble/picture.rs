@@ -176,7 +176,7 @@ fn side(members: &[&Superblock], preferred: usize) -> usize {
 fn membership(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membership {
     let own = match member.role {
         Role::Journal => return Membership::Journal,
-        Role::Spare => return Membership::Spare,
+        Role::Spare => return begun_with(member, fresh).unwrap_or(Membership::Spare),
         Role::Faulty => return Membership::Failed,
         Role::Active(own) => own,
     };
@@ -189,6 +189,17 @@ fn membership(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membe
         Role::Active(part) if up_to_date => holding(member, part),
         _ => Membership::Stale { part: own },
     }
+}
+
+/// A spare that was to hold a part once a reshape began, which it did not hear of before a power cut: nothing was written there.
+fn begun_with(member: &Superblock, fresh: &Superblock) -> Option<Membership> {
+    let reshape = fresh.reshape.filter(|reshape| reshape.position == 0)?;
+    let Role::Active(part) = recorded_role(fresh, member) else {
+        return None;
+    };
+    let is_new = u32::from(part) >= reshape.parts_before(fresh.members);
+    let is_one_behind = member.events.checked_add(1) == Some(fresh.events);
+    (is_new && is_one_behind).then_some(Membership::InSync { part })
 }
 
 const fn holding(member: &Superblock, part: u16) -> Membership {

@@ -6,9 +6,6 @@ use crate::array::format::bitmap;
 use crate::array::format::ppl::PplSpace;
 use crate::array::format::{Level, Role, Superblock, Version, features, layout_name};
 
-/// The reshape went from the end to the beginning.
-const RESHAPE_BACKWARDS: u32 = 0x20;
-
 /// Bits of features that are always refused, what they mean, and what to do.
 const REFUSED: [(u32, &str, &str); 2] = [
     (
@@ -43,10 +40,9 @@ pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> 
             ));
         }
     }
-    let moves = features::RESHAPE | RESHAPE_BACKWARDS | features::NEW_OFFSET;
-    if superblock.reshape.is_some() || superblock.features & moves != 0 {
+    if let Some(why) = reshape_problem(superblock) {
         return Err(ArrayError::refused(
-            format!("the array of {name} was being reshaped, half done"),
+            format!("the array of {name} was being reshaped, half done, and {why}"),
             "let mdadm finish that: `mdadm --assemble`",
         ));
     }
@@ -54,6 +50,38 @@ pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> 
     shape(witness)?;
     room(witness)?;
     bitmap(witness, rules)
+}
+
+/// Why a reshape is not one that is continued here; `None`: it is, or there is none.
+fn reshape_problem(superblock: &Superblock) -> Option<&'static str> {
+    let Some(reshape) = superblock.reshape else {
+        let moves = features::RESHAPE | features::RESHAPE_BACKWARDS | features::NEW_OFFSET;
+        return (superblock.features & moves != 0).then_some("does not say how");
+    };
+    let has_parity = matches!(superblock.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
+    let is_version_1 = matches!(
+        superblock.version,
+        Version::V1_0 | Version::V1_1 | Version::V1_2
+    );
+    let (before, after) = (reshape.parts_before(superblock.members), superblock.members);
+    let fits = |layout, parts| facts_can_be(superblock.level, layout, parts);
+    if !has_parity || reshape.level != superblock.level {
+        Some("its level changes")
+    } else if reshape.backwards || reshape.data_moved > 0 {
+        Some("goes from its end to its beginning")
+    } else if !is_version_1 || reshape.data_moved == 0 {
+        Some("needs the backup file of mdadm")
+    } else if superblock.data.offset < reshape.data_moved.unsigned_abs() {
+        Some("moves its data before the beginning of the disk")
+    } else if superblock.keeps_ppl() {
+        Some("keeps partial parity logs")
+    } else if !fits(superblock.layout, before) || !fits(reshape.layout, after) {
+        Some("has a form that cannot be")
+    } else {
+        let chunks = [superblock.chunk, reshape.chunk];
+        let can_be = |chunk: &u64| chunk.is_power_of_two() && *chunk >= 512;
+        (!chunks.iter().all(can_be)).then_some("has chunks that cannot be")
+    }
 }
 
 /// A partial parity log that cannot be kept as it must be is refused for writing.

@@ -9,7 +9,9 @@
 //!
 //! It does not move a superblock, nor make one ([`encode`](super::encode)).
 
-use super::{NUMBERS_MAX_0_90, Role, Superblock, Version, dm_raid, v0, v1};
+use block::Range;
+
+use super::{NUMBERS_MAX_0_90, Reshape, Role, Superblock, Version, dm_raid, v0, v1};
 use crate::array::format::MEMBERS_MAX;
 
 /// What of a superblock changes; `None`: it stays as it is. Offsets are bytes.
@@ -44,6 +46,21 @@ pub struct Changes<'a> {
     pub write_mostly: Option<bool>,
     /// Errors fail it at once.
     pub fail_fast: Option<bool>,
+    /// How data and parity lie. Only of superblocks 1.x.
+    pub form: Option<Form>,
+}
+
+/// How data and parity lie, and the reshape that changes it. There are no partial parity logs then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Form {
+    /// Layout, by the level's own numbers.
+    pub layout: u32,
+    /// Chunk, bytes.
+    pub chunk: u64,
+    /// Where the member keeps data.
+    pub data: Range,
+    /// `None`: none is going on.
+    pub reshape: Option<Reshape>,
 }
 
 impl<'a> Changes<'a> {
@@ -64,6 +81,7 @@ impl<'a> Changes<'a> {
             bitmap_at: of.bitmap_at.map(Some),
             write_mostly: Some(of.write_mostly),
             fail_fast: Some(of.fail_fast),
+            form: None,
         }
     }
 }

@@ -34,7 +34,7 @@ mod v1;
 
 use block::Range;
 
-pub use self::changes::{Changes, numbers_max, patch, written};
+pub use self::changes::{Changes, Form, numbers_max, patch, written};
 pub use self::names::{Level, layout_name, parity_layout};
 
 /// Bytes of a disk that one superblock can take.
@@ -92,7 +92,7 @@ pub enum Role {
     Journal,
 }
 
-/// A reshape that was going on.
+/// A reshape that was going on: what [`Superblock::layout`] and [`chunk`](Superblock::chunk) say holds behind its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reshape {
     /// How far it has come, bytes of the array.
@@ -105,6 +105,18 @@ pub struct Reshape {
     pub layout: u32,
     /// Chunk afterwards, bytes.
     pub chunk: u64,
+    /// Bytes by which this member's data begin further behind afterwards; negative: before. Not kept in 0.90.
+    pub data_moved: i64,
+    /// It goes from the end to the beginning.
+    pub backwards: bool,
+}
+
+impl Reshape {
+    /// Members before, of an array that has `members` afterwards.
+    #[must_use]
+    pub fn parts_before(&self, members: u32) -> u32 {
+        members.saturating_add_signed(self.members_added.saturating_neg())
+    }
 }
 
 /// What a superblock says. Offsets and sizes are bytes, times seconds since 1970.
@@ -178,6 +190,8 @@ pub mod features {
     pub const BAD_BLOCKS: u32 = 8;
     /// This member stands in for one that still works.
     pub const REPLACEMENT: u32 = 0x10;
+    /// The reshape goes from the end to the beginning.
+    pub const RESHAPE_BACKWARDS: u32 = 0x20;
     /// The data begins elsewhere after a reshape.
     pub const NEW_OFFSET: u32 = 0x40;
     /// The bitmap has what of this member is still to be copied.
@@ -245,7 +259,9 @@ impl Superblock {
     /// members may differ.
     #[must_use]
     pub fn array_size(&self) -> Option<u64> {
-        let members = u64::from(self.members);
+        // Until a reshape has ended the array is as large as it was.
+        let before = |reshape: &Reshape| reshape.parts_before(self.members);
+        let members = u64::from(self.reshape.as_ref().map_or(self.members, before));
         let whole = self.member_size - self.member_size.checked_rem(self.chunk).unwrap_or(0);
         let parts = match self.level {
             Level::Raid1 => 1,

@@ -30,6 +30,17 @@ pub(in crate::array) struct RowPiece {
     pub(in crate::array) data: IoBufs,
 }
 
+/// A row: its name, and which bytes of the array it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::array) struct RowKey {
+    /// A number that no other row has.
+    pub(in crate::array) id: u64,
+    /// Its first byte.
+    pub(in crate::array) start: u64,
+    /// Its bytes.
+    pub(in crate::array) len: u64,
+}
+
 /// Name of one batch; rises in order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(in crate::array) struct BatchNumber(u64);
@@ -81,21 +92,21 @@ pub(in crate::array) enum BatchWait {
 }
 
 impl StripeGather {
-    /// Adds a write of one row, of `row_len` bytes.
+    /// Adds a write of one row.
     pub(in crate::array) fn add(
         &mut self,
-        (row, row_len): (u64, u64),
+        row: RowKey,
         piece: RowPiece,
         flags: WriteFlags,
         waiter: Waiter,
     ) -> Gathered {
         let Range { offset, .. } = piece.range;
-        let continues = offset == row * row_len && self.ends.contains(&offset);
+        let continues = offset == row.start && self.ends.contains(&offset);
         self.ends.retain(|end| *end != offset);
         self.ends.truncate(ENDS_MAX - 1);
         self.ends.push_front(piece.range.end());
-        let begins = (!self.batches.contains_key(&row)).then_some(BatchNumber(self.next));
-        let batch = self.batches.entry(row).or_default();
+        let begins = (!self.batches.contains_key(&row.id)).then_some(BatchNumber(self.next));
+        let batch = self.batches.entry(row.id).or_default();
         if let Some(number) = begins {
             self.next += 1;
             self.unfinished.insert(number);
@@ -107,17 +118,17 @@ impl StripeGather {
         batch.is_sequential |= continues;
         Gathered {
             begins,
-            is_full: batch.len() == row_len,
+            is_full: batch.len() == row.len,
         }
     }
 
     /// What the batch of a row is to wait for before it is written.
-    pub(in crate::array) fn wait(&self, row: u64, row_len: u64) -> BatchWait {
-        let Some(batch) = self.batches.get(&row) else {
+    pub(in crate::array) fn wait(&self, row: RowKey) -> BatchWait {
+        let Some(batch) = self.batches.get(&row.id) else {
             return BatchWait::Nothing;
         };
         let len = batch.len();
-        if !batch.is_sequential || len == row_len {
+        if !batch.is_sequential || len == row.len {
             return BatchWait::Nothing;
         }
         match self.unfinished.first() == Some(&batch.number) {

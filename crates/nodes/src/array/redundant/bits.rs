@@ -153,7 +153,9 @@ impl Bits {
         if range.is_empty() {
             return 0..0;
         }
-        index(range.offset)..(index(range.end() - 1) + 1).min(self.cells.len())
+        // While a reshape goes on places are counted further than bits go, all of which are set.
+        let len = self.cells.len();
+        index(range.offset).min(len)..(index(range.end() - 1) + 1).min(len)
     }
 
     /// The chunks that lie within `range`; the last one may be cut short by the end.
@@ -330,6 +332,11 @@ impl Bits {
         for index in &self.changed {
             self.cells[*index as usize].phase.keep();
         }
+    }
+
+    /// All bits are set by the next commit.
+    pub(super) fn want_all(&mut self) {
+        (0..self.cells.len()).for_each(|index| self.want(index));
     }
 
     /// A member comes that has no bitmap yet, or another one.

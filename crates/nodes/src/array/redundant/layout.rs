@@ -26,6 +26,7 @@ use super::super::ArrayError;
 use super::super::assembly::Facts;
 use super::super::format::Level;
 use super::super::parity;
+use super::row_section::RowSections;
 
 /// Bits of md's number for layouts of RAID 10.
 const OFFSET: u32 = 1 << 16;
@@ -75,11 +76,7 @@ enum Form {
     /// Level 10.
     Dealt(Dealt),
     /// Levels 4, 5 and 6.
-    Parity {
-        layout: parity::layout::Layout,
-        /// Bytes of each member.
-        member_size: u64,
-    },
+    Parity(RowSections),
 }
 
 /// Level 10: chunks are dealt out to the parts.
@@ -105,10 +102,7 @@ impl Layout {
         let parts = usize::try_from(facts.parts).unwrap_or(usize::MAX);
         let form = match facts.level {
             Level::Raid10 => return Self::dealt(facts, parts),
-            Level::Raid4 | Level::Raid5 | Level::Raid6 => Form::Parity {
-                layout: parity::layout_of(facts)?,
-                member_size: facts.member_size,
-            },
+            Level::Raid4 | Level::Raid5 | Level::Raid6 => Form::Parity(RowSections::of(facts)?),
             _ => Form::Whole,
         };
         Ok(Self {
@@ -119,11 +113,21 @@ impl Layout {
     }
 
     /// Where data and parity are, if it keeps parity.
-    pub(in crate::array) const fn parity(&self) -> Option<&parity::layout::Layout> {
+    pub(in crate::array) const fn parity(&self) -> Option<&RowSections> {
         match &self.form {
-            Form::Parity { layout, .. } => Some(layout),
+            Form::Parity(sections) => Some(sections),
             Form::Whole | Form::Dealt(_) => None,
         }
+    }
+
+    /// The same, of an array with parity.
+    pub(in crate::array) fn sections(&self) -> &RowSections {
+        self.parity().expect("it keeps parity")
+    }
+
+    /// Whether a reshape is going on.
+    pub(in crate::array) fn is_reshaping(&self) -> bool {
+        self.parity().is_some_and(RowSections::is_reshaping)
     }
 
     fn dealt(facts: &Facts, parts: usize) -> Result<Self, ArrayError> {
@@ -183,17 +187,18 @@ impl Layout {
 
     /// How many bytes bits, locks and windows cover.
     pub(in crate::array) const fn sync_size(&self) -> u64 {
-        match self.form {
-            Form::Parity { member_size, .. } => member_size,
+        match &self.form {
+            Form::Parity(sections) => sections.len(),
             Form::Whole | Form::Dealt(_) => self.size,
         }
     }
 
-    /// The bytes that bits, locks and windows count for `range` of the array.
+    /// The bytes that bits, locks and windows count for `range` of the array; all, while it is being reshaped.
     #[inline]
     pub(in crate::array) fn sync_range(&self, range: Range) -> Range {
         match &self.form {
-            Form::Parity { layout, .. } => parity::plan::footprint(layout, range),
+            Form::Parity(sections) if sections.is_reshaping() => Range::new(0, sections.len()),
+            Form::Parity(sections) => parity::plan::footprint(&sections.after().layout, range),
             Form::Whole | Form::Dealt(_) => range,
         }
     }
@@ -208,13 +213,15 @@ impl Layout {
                 let copies = (0..self.parts).map(|part| Copy { part, at }).collect();
                 return Piece { range, copies };
             }
-            Form::Parity { layout, .. } => {
+            Form::Parity(sections) => {
+                let section = sections.at(range.offset);
+                let layout = &section.layout;
                 let len = range.len.min(parity::plan::run(layout, range.offset));
-                let range = Range::new(range.offset, len);
+                let range = Range::new(range.offset, len.min(section.range.end() - range.offset));
                 let bytes = parity::plan::single(layout, range).expect("a run lies on one part");
                 let copy = Copy {
                     part: bytes.part,
-                    at: bytes.range.offset,
+                    at: section.place(bytes.range).offset,
                 };
                 let copies = std::iter::once(copy).collect();
                 return Piece { range, copies };
@@ -246,7 +253,7 @@ impl Layout {
     /// the array is there.
     pub(in crate::array) fn held(&self, part: usize, at: u64) -> Option<Range> {
         let (offset, len) = match &self.form {
-            Form::Whole | Form::Parity { .. } => (at, u64::MAX),
+            Form::Whole | Form::Parity(_) => (at, u64::MAX),
             Form::Dealt(dealt) => {
                 let offset = dealt.array_offset(part as u64, at)?;
                 (offset, dealt.chunk - at % dealt.chunk)
@@ -261,9 +268,9 @@ impl Layout {
         let dealt = match &self.form {
             Form::Dealt(dealt) => dealt,
             Form::Whole => return (0..self.parts).any(present),
-            Form::Parity { layout, .. } => {
+            Form::Parity(sections) => {
                 let gone = (0..self.parts).filter(|part| !present(*part));
-                return gone.count() <= layout.parities();
+                return gone.count() <= sections.after().layout.parities();
             }
         };
         // The parts repeat after so many chunks.

@@ -70,6 +70,8 @@ pub(in crate::array) struct Slot {
     pub(super) log_changed: bool,
     /// Read errors that were repaired lately.
     pub(super) read_errors: ReadErrors,
+    /// How much nearer to the beginning its data begin after the reshape that is going on.
+    pub(super) data_moved: u64,
 }
 
 /// What became of a request to fail a member.
@@ -140,6 +142,7 @@ impl Slot {
             log,
             log_changed: false,
             read_errors: ReadErrors::default(),
+            data_moved: 0,
             bad: member.bad.into(),
         }
     }

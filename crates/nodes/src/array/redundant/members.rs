@@ -25,6 +25,7 @@ use super::super::member_guard::{ArrayFence, MemberGuard};
 use super::close::Released;
 use super::read_balance::ReadLoad;
 use crate::ErrorDisk;
+use crate::lent_files::LentFiles;
 
 /// Flushes, and all that members must make durable, may take so much longer than other requests, of a member that is
 /// there; so may all requests to disks of this machine: their kernel gives up on a drive itself.
@@ -53,8 +54,8 @@ pub(in crate::array) struct Target {
     pub(in crate::array) slot: SlotId,
     pub(in crate::array) name: String,
     pub(in crate::array) disk: Node,
-    /// Where its data begins.
-    data_at: u64,
+    /// Where its data begins, the part of it that is nearest to the beginning.
+    data_at: AtomicU64,
     pub(in crate::array) remote: bool,
     pub(in crate::array) write_mostly: bool,
     pub(in crate::array) fail_fast: bool,
@@ -74,6 +75,8 @@ pub(in crate::array) struct Target {
     waits: AtomicU32,
     /// Notifies when no request uses it any more.
     pub(super) released: Released,
+    /// Regions of its files that were handed out.
+    pub(super) lent: LentFiles,
 }
 
 impl Target {
@@ -92,7 +95,7 @@ impl Target {
             slot,
             name: member.name.clone(),
             disk: member.disk.clone(),
-            data_at: member.superblock.data.offset,
+            data_at: AtomicU64::new(member.superblock.data.offset),
             remote: member.remote,
             write_mostly: member.superblock.write_mostly,
             fail_fast: member.superblock.fail_fast,
@@ -103,6 +106,7 @@ impl Target {
             corrected: AtomicU64::new(member.superblock.corrected.into()),
             waits: AtomicU32::new(0),
             released: Released::default(),
+            lent: LentFiles::default(),
         }
     }
 
@@ -119,13 +123,22 @@ impl Target {
             alone: AtomicBool::new(false),
             waits: AtomicU32::new(0),
             released: Released::default(),
+            lent: LentFiles::default(),
+            data_at: AtomicU64::new(self.data_at.load(Ordering::Relaxed)),
             ..*self
         }
     }
 
+    /// Its data begin so many bytes nearer to the beginning of the disk, and places count from there. Nothing may be under way.
+    pub(super) fn move_data(&self, by: u64) {
+        let before = self.data_at.fetch_sub(by, Ordering::Relaxed);
+        assert!(before >= by, "there is room in front of the data");
+    }
+
     /// Where bytes of its data are on the disk.
-    pub(super) const fn place(&self, within: Range) -> Range {
-        Range::new(self.data_at + within.offset, within.len)
+    pub(super) fn place(&self, within: Range) -> Range {
+        let data_at = self.data_at.load(Ordering::Relaxed);
+        Range::new(data_at + within.offset, within.len)
     }
 
     pub(super) async fn read(&self, within: Range) -> Result<IoBufs, IoError> {

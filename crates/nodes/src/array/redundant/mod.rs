@@ -29,6 +29,7 @@
 //! | [`replacements`] | members that are to take the places of others, and how far they are copies | how they are copied |
 //! | [`member_table`] | holders of the parts, which members may fail, the view of requests | bitmaps and commits |
 //! | [`range_locks`] | the order of overlapping changes, and what was cancelled | members, and what a change does |
+//! | [`row_section`] | where rows lie, also while a reshape gives them another form | members |
 //! | [`read_balance`] | which of several copies is read | what a copy is |
 //!
 //! Arrays with parity use the same four, and all of `commit`, `bits`, `status` and `windows`: a row's columns take the place of an
@@ -52,6 +53,7 @@ mod ledger;
 mod member_table;
 mod members;
 mod open;
+mod open_checks;
 mod phase;
 mod placement;
 mod plan;
@@ -60,6 +62,8 @@ mod read;
 mod read_balance;
 mod read_errors;
 mod replacements;
+mod reshape;
+mod row_section;
 mod rows;
 mod state;
 mod status;
@@ -76,8 +80,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use block::{
-    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture, Operation,
-    Range, TryIo, WriteFlags,
+    BlockDevice, Extent, FileRegion, Geometry, GrowingGeometry, Identity, IoBufs, IoError,
+    IoFuture, Operation, Range, TryIo, WriteFlags,
 };
 use tokio::sync::{Notify, Semaphore, broadcast};
 
@@ -91,7 +95,10 @@ use self::write::Change;
 pub(in crate::array) use self::{
     member_table::{Failing, SlotState},
     members::{SlotId, Target},
-    open::{in_blocks, not_understood},
+    open::in_blocks,
+    open_checks::not_understood,
+    reshape::NewForm,
+    row_section::size_of,
     rows::{RowStop, RowsChecked, check_rows, recover_rows, replace_rows},
     view::{Holder, View},
     windows::Window,
@@ -112,7 +119,7 @@ struct Guarded {
 pub(in crate::array) struct RedundantArray {
     own: Weak<Self>,
     name: String,
-    geometry: Geometry,
+    geometry: GrowingGeometry,
     guarded: Mutex<Guarded>,
     member_timeout: Duration,
     places: Semaphore,
@@ -175,8 +182,8 @@ impl RedundantArray {
         self.lock().state.members.slots[slot.0].target.clone()
     }
 
-    const fn read_only(&self) -> bool {
-        self.geometry.read_only
+    fn read_only(&self) -> bool {
+        self.geometry().read_only
     }
 
     /// The host that took it over; nothing is done any more then.
@@ -241,11 +248,11 @@ impl RedundantArray {
 
 impl BlockDevice for RedundantArray {
     fn geometry(&self) -> &Geometry {
-        &self.geometry
+        self.geometry.now()
     }
 
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        assert_checked(&self.geometry, range);
+        assert_checked(self.geometry(), range);
         self.count_request();
         Box::pin(async move {
             if range.is_empty() {
@@ -259,7 +266,7 @@ impl BlockDevice for RedundantArray {
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
             self.count_request();
-            admit(&self.geometry, Operation::Write, range)?;
+            admit(self.geometry(), Operation::Write, range)?;
             assert_len(range, len_of(&data));
             self.change_whole(range, Change::Data(data), flags).await
         })
@@ -278,7 +285,7 @@ impl BlockDevice for RedundantArray {
     fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
             self.count_request();
-            admit_change(&self.geometry, Operation::WriteZeroes, range, flags)?;
+            admit_change(self.geometry(), Operation::WriteZeroes, range, flags)?;
             self.change_whole(range, Change::Zeroes, flags).await
         })
     }
@@ -286,7 +293,7 @@ impl BlockDevice for RedundantArray {
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
         Box::pin(async move {
             self.count_request();
-            admit_change(&self.geometry, Operation::Trim, range, WriteFlags::empty())?;
+            admit_change(self.geometry(), Operation::Trim, range, WriteFlags::empty())?;
             self.change_whole(range, Change::Trim, WriteFlags::empty())
                 .await
         })
@@ -295,7 +302,7 @@ impl BlockDevice for RedundantArray {
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         Box::pin(async move {
             self.fence.check(Operation::Extents, Some(range))?;
-            admit(&self.geometry, Operation::Extents, range)?;
+            admit(self.geometry(), Operation::Extents, range)?;
             if range.is_empty() {
                 return Ok(Vec::new());
             }
@@ -319,7 +326,7 @@ impl BlockDevice for RedundantArray {
     }
 
     fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
-        assert_checked(&self.geometry, range);
+        assert_checked(self.geometry(), range);
         assert_len(range, into.len());
         self.count_request();
         if range.is_empty() {
@@ -329,7 +336,7 @@ impl BlockDevice for RedundantArray {
     }
 
     fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
-        assert_checked(&self.geometry, range);
+        assert_checked(self.geometry(), range);
         assert_len(range, data.len());
         if self.read_only() || range.is_empty() {
             return TryIo::WouldBlock;
@@ -344,7 +351,7 @@ impl BlockDevice for RedundantArray {
     }
 
     fn file_region_start(&self, range: Range) -> Option<(FileRegion, u64)> {
-        assert_checked(&self.geometry, range);
+        assert_checked(self.geometry(), range);
         self.count_request();
         self.region_start(range)
     }
@@ -354,7 +361,7 @@ impl fmt::Debug for RedundantArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mirror")
             .field("name", &self.name)
-            .field("geometry", &self.geometry)
+            .field("geometry", self.geometry())
             .finish_non_exhaustive()
     }
 }

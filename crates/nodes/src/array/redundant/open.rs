@@ -3,12 +3,12 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use block::{Geometry, IoError, Node, Range, Support};
+use block::{Geometry, GrowingGeometry, IoError, Node, Range, Support};
 use tokio::sync::{Notify, Semaphore, broadcast};
 
 use super::super::assembly::{Assembly, Facts, Other, OtherKind, Part};
 use super::super::format::bitmap::Bitmap;
-use super::super::format::{Role, Superblock, Version, features};
+use super::super::format::{Role, Superblock, Version};
 use super::super::member::Member;
 use super::super::member_guard::ArrayFence;
 use super::super::{ArrayError, ArrayEvent, ArrayOptions};
@@ -17,7 +17,7 @@ use super::layout::Layout;
 use super::ledger::CommitLedger;
 use super::member_table::{MemberTable, Slot, SlotState};
 use super::members::{SlotId, Target};
-use super::placement::Places;
+use super::open_checks::refuse_writing;
 use super::range_locks::RangeLocks;
 use super::rows::{PartialParityLogs, Rows};
 use super::state::State;
@@ -32,13 +32,6 @@ const EVENTS_MAX: usize = 256;
 const SECTOR: u32 = 512;
 /// Versions of bitmaps that are the usual kind.
 const BITMAP_VERSIONS: std::ops::RangeInclusive<u32> = 3..=4;
-/// Features of arrays that are not written, and what they are called.
-const REFUSED: [(u32, &str); 4] = [
-    (features::RESHAPE, "a reshape was going on"),
-    (features::NEW_OFFSET, "its data is being moved"),
-    (features::CLUSTERED, "several machines use it at once"),
-    (features::JOURNAL, "it has a journal"),
-];
 
 impl RedundantArray {
     /// Opens an array of level 1 or 10, or one of level 4, 5 or 6 that is written.
@@ -55,7 +48,7 @@ impl RedundantArray {
         }
         let bits = read_bits(&assembly, options.read_only).await?;
         let uuid = &assembly.facts.uuid;
-        let logs = match options.read_only {
+        let logs = match options.read_only || assembly.facts.reshape.is_some() {
             true => None,
             false => PartialParityLogs::open(holders(&assembly).map(|(member, _)| member), uuid)?,
         };
@@ -118,7 +111,7 @@ fn make(
             state,
             commit: None,
         }),
-        geometry,
+        geometry: GrowingGeometry::new(geometry),
         member_timeout: options.member_timeout,
         places: Semaphore::new(CHANGES_MAX),
         rows,
@@ -133,53 +126,9 @@ fn make(
 }
 
 /// Members with a part, in sync or being rebuilt.
-fn holders(assembly: &Assembly) -> impl Iterator<Item = (&Member, Option<u64>)> + Clone {
+pub(super) fn holders(assembly: &Assembly) -> impl Iterator<Item = (&Member, Option<u64>)> + Clone {
     let parts = assembly.parts.iter();
     parts.filter_map(|part| Some((part.member.as_ref()?, part.rebuilt_to)))
-}
-
-/// Refuses to write what is not understood whole, or where it would lie on something else.
-fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
-    let block = block_size(assembly);
-    let others = assembly.others.iter().map(|other| &other.member);
-    let others = others.filter(|member| member.disk.geometry().block_size <= block);
-    for member in holders(assembly).map(|(member, _)| member).chain(others) {
-        let bitmap = |header| Bits::image_len(&header, block_of(block)) as u64;
-        let places = Places {
-            superblock: &member.superblock,
-            at: member.at,
-            used: assembly.facts.member_size,
-            bitmap: assembly.bitmap.map_or(0, bitmap),
-            disk: member.disk.geometry().size,
-            block: member.disk.geometry().block_size,
-        };
-        places.check(
-            "the array is not written",
-            &member.name,
-            "open it read-only",
-        )?;
-    }
-    for (member, _) in holders(assembly) {
-        if let Some(why) = not_understood(&member.superblock) {
-            return Err(ArrayError::refused(
-                format!("the array is not written: {} says that {why}", member.name),
-                "open it read-only",
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// What a superblock says that nothing is written by; `None`: it is understood whole.
-pub(in crate::array) fn not_understood(superblock: &Superblock) -> Option<String> {
-    let known = REFUSED
-        .iter()
-        .find(|(bit, _)| superblock.features & bit != 0);
-    match (known, superblock.unknown_features()) {
-        (Some((_, why)), _) => Some((*why).to_owned()),
-        (None, 0) => None,
-        (None, unknown) => Some(format!("it uses unknown features {unknown:#x}")),
-    }
 }
 
 /// The bitmap: a bit counts as set if one member in sync has it set, all if a member's cannot be trusted.
@@ -240,13 +189,13 @@ async fn read_bits(
 }
 
 /// The array's blocks: the largest of those of all holders.
-fn block_size(assembly: &Assembly) -> u32 {
+pub(super) fn block_size(assembly: &Assembly) -> u32 {
     let blocks = holders(assembly).map(|(member, _)| member.disk.geometry().block_size);
     blocks.max().unwrap_or(1)
 }
 
 /// Bytes of a block, or a sector where that is more.
-fn block_of(block_size: u32) -> usize {
+pub(super) fn block_of(block_size: u32) -> usize {
     usize::try_from(block_size.max(512)).expect("blocks are small")
 }
 
@@ -384,6 +333,11 @@ fn state(
         add(member, part, state);
     }
     renumber(&mut slots);
+    let writes_form = facts.reshape.is_some();
+    if let Some(reshape) = &facts.reshape {
+        let holders = slots.iter_mut().filter(|slot| slot.holds());
+        holders.for_each(|slot| slot.move_data(reshape.moved));
+    }
     State {
         fence: fence.clone(),
         facts,
@@ -394,6 +348,7 @@ fn state(
         locks: RangeLocks::default(),
         stopped: false,
         needs: 0,
+        writes_form,
     }
 }
 

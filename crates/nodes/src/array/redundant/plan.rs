@@ -89,9 +89,10 @@ impl State {
     /// A commit begins. `now`: seconds since 1970.
     pub(super) fn plan(&mut self, now: u64) -> Plan {
         let degraded = self.is_degraded();
+        let keeps_bits = self.keeps_bits();
         let mut clears_bits = false;
         if let Some(bits) = &mut self.bits {
-            if degraded {
+            if keeps_bits {
                 bits.keep_all();
             }
             clears_bits = bits.will_clear();
@@ -150,6 +151,7 @@ impl State {
     /// What is written to which member. `now`: superblocks, too.
     fn targets(&mut self, after: &After, now: Option<u64>) -> Vec<CommitTarget> {
         let roles = self.roles();
+        let writes_form = self.writes_form;
         let synced_to = if self.ledger.writes_dirty() {
             Some(0)
         } else {
@@ -180,6 +182,7 @@ impl State {
                     replacement: Some(slot.is_replacement()),
                     has_bad_blocks: log.is_some().then_some(!slot.bad.is_empty()),
                     corrected: Some(slot.corrected()),
+                    form: writes_form.then(|| slot.form(&self.facts)),
                     ..Changes::default()
                 };
                 let is_behind = after.caught_up.contains(&id);

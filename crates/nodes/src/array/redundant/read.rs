@@ -245,7 +245,13 @@ impl RedundantArray {
 
     /// Reads on the fast path, if the copy to read can be.
     pub(super) fn try_read_copies(&self, range: Range, into: &mut [u8]) -> TryIo {
+        let Some(_in_place) = self.rows.try_in_place() else {
+            return TryIo::WouldBlock;
+        };
         let reading = self.reading(range);
+        if reading.view.layout.is_reshaping() {
+            return TryIo::WouldBlock;
+        }
         for piece in reading.view.layout.pieces(range) {
             let start = Range::new(0, piece.range.offset - range.offset).len_usize();
             let into = &mut into[start..start + piece.range.len_usize()];
@@ -263,7 +269,12 @@ impl RedundantArray {
 
     /// Where the first bytes of `range` are in a file, and how many lie together there.
     pub(super) fn region_start(&self, range: Range) -> Option<(FileRegion, u64)> {
+        let _in_place = self.rows.try_in_place()?;
         let reading = self.reading(range);
+        let has_parity = reading.view.layout.parity().is_some();
+        if has_parity && (reading.view.layout.is_reshaping() || !self.rows.may_lend()) {
+            return None;
+        }
         let piece = reading.view.layout.piece(range);
         let (holder, within) = reading.pick(&piece, |_| true)?;
         if !holder.target.may_try_read() {
@@ -271,6 +282,11 @@ impl RedundantArray {
         }
         let below = holder.target.place(within);
         let (leaf, at) = block::resolve_start(&*holder.target.disk, below);
-        leaf.file_region_start(at)
+        let (region, len) = leaf.file_region_start(at)?;
+        if !has_parity {
+            return Some((region, len));
+        }
+        // A reshape waits for its end.
+        Some((holder.target.lent.lend(region)?, len))
     }
 }

@@ -38,12 +38,24 @@ pub(in crate::array) struct State {
     pub(super) stopped: bool,
     /// How often copies were found to differ since it was opened.
     pub(super) needs: u64,
+    /// Commits write how data lie, too: a reshape changed that, or does so.
+    pub(super) writes_form: bool,
 }
 
 impl State {
     /// Whether a part has none in sync.
     pub(super) fn is_degraded(&self) -> bool {
         self.members.is_degraded()
+    }
+
+    /// Whether a reshape is going on.
+    pub(super) fn is_reshaping(&self) -> bool {
+        self.members.layout.is_reshaping()
+    }
+
+    /// Whether no bit may be cleared: they record what members lack, or places that they do not know.
+    pub(super) fn keeps_bits(&self) -> bool {
+        self.is_degraded() || self.facts.reshape.is_some()
     }
 
     /// A change of what superblocks say. `urgent`: nothing is acknowledged before all members have it.
@@ -69,6 +81,10 @@ impl State {
 
     /// A member cannot write some places: they are not read of it any more. False: it cannot keep that in its log.
     pub(super) fn log_bad(&mut self, slot: SlotId, bad: &[Range]) -> bool {
+        if self.facts.reshape.is_some() {
+            // A log counts from where data begin, which changes.
+            return false;
+        }
         let logged = self.members.log_bad(slot, bad);
         if logged == LogChange::Changed {
             self.change(true);
@@ -86,6 +102,11 @@ impl State {
     /// Copies of `range` may differ: reads are from the first one that is in sync until they are resynced.
     pub(super) fn need(&mut self, range: Range) {
         self.needs += 1;
+        // Bits do not know two forms.
+        let range = match self.is_reshaping() {
+            true => Range::new(0, self.members.layout.sync_size()),
+            false => range,
+        };
         self.doubt_replacements(range);
         match &mut self.bits {
             Some(bits) => bits.need(range),
@@ -105,6 +126,9 @@ impl State {
     /// Whether copies may differ in `range`.
     #[inline]
     pub(in crate::array) fn is_needed(&self, range: Range) -> bool {
+        if self.is_reshaping() {
+            return self.is_unsynced();
+        }
         match &self.bits {
             Some(bits) => bits.is_needed(range),
             None => self.synced_to.is_some_and(|to| range.end() > to),
@@ -114,6 +138,10 @@ impl State {
     /// The next bytes at or behind `from` where copies may differ.
     pub(super) fn next_needed(&self, from: u64) -> Option<Range> {
         let size = self.members.layout.sync_size();
+        if self.is_reshaping() {
+            let is_there = self.is_unsynced() && from < size;
+            return is_there.then(|| Range::new(from, size - from));
+        }
         let range = match &self.bits {
             Some(bits) => bits.next_needed(from)?,
             None => {
@@ -143,6 +171,9 @@ impl State {
     pub(super) fn resynced(&mut self, range: Range) {
         let before = self.is_unsynced();
         let size = self.members.layout.sync_size();
+        if self.is_reshaping() && range != Range::new(0, size) {
+            return;
+        }
         match &mut self.bits {
             Some(bits) => bits.resynced(range),
             None => {
@@ -170,7 +201,7 @@ impl State {
 
     /// Time has passed ([`Bits::sweep`]). Whether there are bits that a later sweep can clear.
     pub(super) fn sweep(&mut self) -> bool {
-        let may_clear = !self.is_degraded();
+        let may_clear = !self.keeps_bits();
         let awake = self.ledger.is_awake();
         self.bits
             .as_mut()

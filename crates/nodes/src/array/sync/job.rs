@@ -26,6 +26,8 @@ pub(super) enum Job {
         /// From which byte of it on.
         from: u64,
     },
+    /// The array gets another form; goes over the array.
+    Reshape,
     /// Copies are compared; goes over the array.
     Scrub {
         /// And resynced.
@@ -38,6 +40,7 @@ impl Job {
         match self {
             Self::Resync => SyncKind::Resync,
             Self::Recovery { .. } | Self::Replacement { .. } => SyncKind::Recovery,
+            Self::Reshape => SyncKind::Reshape,
             Self::Scrub { repair: false } => SyncKind::Check,
             Self::Scrub { repair: true } => SyncKind::Repair,
         }
@@ -51,6 +54,7 @@ impl Job {
             Self::Recovery { from, .. } | Self::Replacement { from, .. } => {
                 (from, array.member_size())
             }
+            Self::Reshape => array.reshaped_to().unwrap_or((size, size)),
             Self::Scrub { .. } => (0, size),
         }
     }
@@ -65,7 +69,7 @@ impl Job {
                 part, by_bitmap, ..
             } => held_and(array, part, at, end, by_bitmap),
             Self::Replacement { part, .. } => held_and(array, part, at, end, false),
-            Self::Scrub { .. } => Some(Range::new(at, end.checked_sub(at)?)),
+            Self::Reshape | Self::Scrub { .. } => Some(Range::new(at, end.checked_sub(at)?)),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! a member holds its part up to here   ─► recovery, from there on
 //! a part has no holder, and there is a spare ─► the spare gets the part ─► recovery
 //! a member has a replacement           ─► recovery: that becomes a copy of it, and takes its place
+//! another form was requested           ─► reshape
 //! a scrub was requested                ─► check, repair
 //! ```
 //!
@@ -49,11 +50,11 @@ const CHECKPOINTS: u64 = 16;
 /// Shortest window, bytes: for small arrays.
 const WINDOW_MIN: u64 = 4096;
 /// How long users may be gone before that is seen.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// How a job ended.
 #[derive(Debug, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     Well,
     /// Something else has to be done first, or it was cancelled.
     Early,
@@ -190,6 +191,9 @@ impl SyncManager {
     /// Carries out a job, windows of it side by side.
     async fn run(&self, job: Job) -> Result<End, Stop> {
         let mut sync_job = self.sync_job(job);
+        if job == Job::Reshape {
+            return self.reshape_rows(&mut sync_job).await;
+        }
         if job == Job::Resync && self.array.view().holders().nth(1).is_none() {
             // One copy is like itself.
             return self.conclude(&sync_job).await;
@@ -250,7 +254,7 @@ impl SyncManager {
     }
 
     /// Looks for users; how long to wait before another window may begin.
-    fn pause(&self, sync_job: &mut SyncJob) -> Duration {
+    pub(super) fn pause(&self, sync_job: &mut SyncJob) -> Duration {
         let now = self.now();
         sync_job.rate.users_have(self.array.under_way());
         sync_job.rate.look(now, self.array.requests());
@@ -302,7 +306,7 @@ impl SyncManager {
             return true;
         }
         match sync_job.job {
-            Job::Resync => false,
+            Job::Resync | Job::Reshape => false,
             Job::Recovery { part, .. } => {
                 let rebuilding = self.array.rebuilding();
                 !rebuilding.iter().any(|(other, ..)| *other == part)
@@ -317,6 +321,7 @@ impl SyncManager {
                     || self.array.needed(0).is_some()
                     || !self.array.rebuilding().is_empty()
                     || !self.array.replacing().is_empty()
+                    || self.array.is_reshaping()
             }
         }
     }
@@ -326,6 +331,7 @@ impl SyncManager {
             Job::Resync => window::resync(&self.array, window).await,
             Job::Recovery { part, .. } => window::recover(&self.array, part, window).await,
             Job::Replacement { part, .. } => window::replace(&self.array, part, window).await,
+            Job::Reshape => unreachable!("it has windows of its own"),
             Job::Scrub { repair } => window::compare(&self.array, window, repair).await,
         }
     }
@@ -398,7 +404,7 @@ impl SyncManager {
                     return Ok(End::Early);
                 }
             }
-            Job::Scrub { .. } => {}
+            Job::Reshape | Job::Scrub { .. } => {}
         }
         Ok(End::Well)
     }

@@ -28,6 +28,7 @@ mod plan;
 mod probe;
 mod progress;
 pub(crate) mod rate;
+mod reshape;
 mod sync_job;
 mod sync_state;
 #[cfg(test)]

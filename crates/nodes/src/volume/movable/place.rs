@@ -5,13 +5,11 @@
 //! * Each read in flight keeps its place, and so does each file region that was handed out: a place that nothing reads is
 //!   known ([`OldPlace::is_unused`]), and its extents may be given to another volume then.
 
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use block::{FileRegion, Node, Range};
 
-/// Files behind one place that regions are handed out of; beyond, reads take the other path.
-const FILES_MAX: usize = 8;
+use crate::lent_files::LentFiles;
 
 /// A run of bytes of a physical volume.
 #[derive(Debug)]
@@ -68,51 +66,5 @@ impl OldPlace {
     /// Whether no request that went there is in flight.
     pub(in crate::volume) fn is_unused(&self) -> bool {
         self.place.strong_count() == 0 && self.lent.are_returned()
-    }
-}
-
-/// Files of regions that were handed out: ours counts those that are out.
-#[derive(Debug, Default)]
-pub(super) struct LentFiles(Mutex<Vec<LentFile>>);
-
-#[derive(Debug)]
-struct LentFile {
-    file: Arc<OwnedFd>,
-    ours: Arc<OwnedFd>,
-}
-
-impl LentFiles {
-    fn lock(&self) -> MutexGuard<'_, Vec<LentFile>> {
-        // The list is right at every moment.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The same region of a descriptor of our own. `None`: there is none.
-    pub(super) fn lend(&self, region: FileRegion) -> Option<FileRegion> {
-        let mut files = self.lock();
-        let known = files
-            .iter()
-            .find(|known| Arc::ptr_eq(&known.file, &region.file));
-        let file = match known {
-            Some(known) => known.ours.clone(),
-            None if files.len() == FILES_MAX => return None,
-            None => {
-                let ours = Arc::new(region.file.try_clone().ok()?);
-                files.push(LentFile {
-                    file: region.file,
-                    ours: ours.clone(),
-                });
-                ours
-            }
-        };
-        Some(FileRegion {
-            file,
-            offset: region.offset,
-        })
-    }
-
-    pub(super) fn are_returned(&self) -> bool {
-        let files = self.lock();
-        files.iter().all(|file| Arc::strong_count(&file.ours) == 1)
     }
 }

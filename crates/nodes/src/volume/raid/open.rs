@@ -111,6 +111,7 @@ impl Opening<'_> {
             parts: images,
             member_size,
             size,
+            reshape: None,
         })
     }
 

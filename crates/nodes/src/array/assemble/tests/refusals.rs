@@ -191,6 +191,8 @@ fn what_this_program_does_not_do() {
                         level: Level::Raid5,
                         layout: 2,
                         chunk: 0,
+                        data_moved: 0,
+                        backwards: false,
                     });
                 },
                 ("the array of b was being reshaped, half done", "mdadm"),

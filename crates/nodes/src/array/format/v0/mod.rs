@@ -194,11 +194,14 @@ fn synced_to(words: &Words, state: u32) -> Result<Option<u64>, Problem> {
 }
 
 fn reshape(words: &Words) -> Reshape {
+    let members_added = words.at(47).cast_signed();
     Reshape {
         position: words.pair(44).saturating_mul(SECTOR),
         level: Level::of(words.at(46).cast_signed()),
-        members_added: words.at(47).cast_signed(),
+        members_added,
         layout: words.at(48),
         chunk: words.at(49).into(),
+        data_moved: 0,
+        backwards: members_added < 0,
     }
 }

@@ -35,6 +35,12 @@ mod field {
     pub(super) const BITMAP_AT: usize = 96;
     pub(super) const PPL_AT: usize = 96;
     pub(super) const PPL_LEN: usize = 98;
+    pub(super) const RESHAPE_LEVEL: usize = 100;
+    pub(super) const RESHAPE_AT: usize = 104;
+    pub(super) const MEMBERS_ADDED: usize = 112;
+    pub(super) const RESHAPE_LAYOUT: usize = 116;
+    pub(super) const RESHAPE_CHUNK: usize = 120;
+    pub(super) const DATA_MOVED: usize = 124;
     pub(super) const DATA_AT: usize = 128;
     pub(super) const DATA_LEN: usize = 136;
     pub(super) const PLACE: usize = 144;
@@ -146,7 +152,7 @@ pub(super) fn decode(
         features: bits,
         write_mostly: fields.u8(field::FLAGS) & WRITE_MOSTLY != 0,
         fail_fast: fields.u8(field::FLAGS) & FAIL_FAST != 0,
-        reshape: (bits & features::RESHAPE != 0).then(|| reshape(fields)),
+        reshape: (bits & features::RESHAPE != 0).then(|| reshape(fields, bits)),
     };
     Ok(Some(found))
 }
@@ -213,12 +219,18 @@ fn bad_blocks(fields: Fields<'_>, at: u64) -> Option<Range> {
     Some(Range::new(start, u64::from(sectors) * SECTOR))
 }
 
-fn reshape(fields: Fields<'_>) -> Reshape {
+fn reshape(fields: Fields<'_>, bits: u32) -> Reshape {
+    let members_added = fields.i32(field::MEMBERS_ADDED);
     Reshape {
-        position: fields.u64(104).saturating_mul(SECTOR),
-        members_added: fields.i32(112),
-        level: Level::of(fields.i32(100)),
-        layout: fields.u32(116),
-        chunk: u64::from(fields.u32(120)) * SECTOR,
+        position: fields.u64(field::RESHAPE_AT).saturating_mul(SECTOR),
+        members_added,
+        level: Level::of(fields.i32(field::RESHAPE_LEVEL)),
+        layout: fields.u32(field::RESHAPE_LAYOUT),
+        chunk: u64::from(fields.u32(field::RESHAPE_CHUNK)) * SECTOR,
+        data_moved: match bits & features::NEW_OFFSET {
+            0 => 0,
+            _ => i64::from(fields.i32(field::DATA_MOVED)) * SECTOR.cast_signed(),
+        },
+        backwards: members_added < 0 || bits & features::RESHAPE_BACKWARDS != 0,
     }
 }

@@ -1,6 +1,8 @@
 //! Superblocks 1.0, 1.1 and 1.2 as bytes: whole ones, and changes to those that were read. Pure.
 
-use super::super::{Changes, MAGIC, MEMBERS_MAX, PLACE_LEN, Role, SECTOR, Superblock, features};
+use super::super::{
+    Changes, Form, MAGIC, MEMBERS_MAX, PLACE_LEN, Reshape, Role, SECTOR, Superblock, features,
+};
 use super::{CHECKSUM_AT, FAIL_FAST, FIXED_LEN, WRITE_MOSTLY, checksum, field, role, whole};
 use crate::fields::{Fields, put};
 
@@ -40,16 +42,48 @@ pub(in super::super) fn encode(of: &Superblock, at: u64) -> Vec<u8> {
         put(b, field::PPL_AT, away.to_le_bytes());
         put(b, field::PPL_LEN, sectors.to_le_bytes());
     }
-    if let Some(reshape) = of.reshape {
-        put(b, 100, reshape.level.number().to_le_bytes());
-        put(b, 104, (reshape.position / SECTOR).to_le_bytes());
-        put(b, 112, reshape.members_added.to_le_bytes());
-        put(b, 116, reshape.layout.to_le_bytes());
-        put(b, 120, words(reshape.chunk / SECTOR).to_le_bytes());
+    if let Some(reshape) = &of.reshape {
+        put_reshape(b, reshape);
     }
     let count = of.roles.len().min(MEMBERS_MAX as usize);
     put(b, field::ROLES, words(count as u64).to_le_bytes());
     patch(&bytes, &Changes::all_of(of))
+}
+
+/// The fields of a reshape; what features say of it is the caller's.
+fn put_reshape(b: &mut [u8], reshape: &Reshape) {
+    put(
+        b,
+        field::RESHAPE_LEVEL,
+        reshape.level.number().to_le_bytes(),
+    );
+    put(
+        b,
+        field::RESHAPE_AT,
+        (reshape.position / SECTOR).to_le_bytes(),
+    );
+    put(b, field::MEMBERS_ADDED, reshape.members_added.to_le_bytes());
+    put(b, field::RESHAPE_LAYOUT, reshape.layout.to_le_bytes());
+    put(
+        b,
+        field::RESHAPE_CHUNK,
+        words(reshape.chunk / SECTOR).to_le_bytes(),
+    );
+    let moved = i32::try_from(reshape.data_moved / SECTOR.cast_signed());
+    let moved = moved.expect("data are moved by less than a superblock can say");
+    put(b, field::DATA_MOVED, moved.to_le_bytes());
+}
+
+/// What a form changes, but for features.
+fn put_form(b: &mut [u8], form: &Form) {
+    put(b, field::LAYOUT, form.layout.to_le_bytes());
+    put(b, field::CHUNK, words(form.chunk / SECTOR).to_le_bytes());
+    put(b, field::DATA_AT, (form.data.offset / SECTOR).to_le_bytes());
+    put(b, field::DATA_LEN, (form.data.len / SECTOR).to_le_bytes());
+    match &form.reshape {
+        Some(reshape) => put_reshape(b, reshape),
+        None => b[field::RESHAPE_LEVEL..field::DATA_AT].fill(0),
+    }
 }
 
 /// A number that cannot be larger in what was decoded.
@@ -148,6 +182,27 @@ fn put_states(b: &mut [u8], changes: &Changes<'_>) {
             field::BITMAP_AT,
             to.map_or(0, |to| away(at, to)).to_le_bytes(),
         );
+    }
+    if let Some(form) = &changes.form {
+        if bits & (features::PPL | features::MULTIPLE_PPLS) != 0 {
+            bits &= !(features::PPL | features::MULTIPLE_PPLS);
+            put(b, field::BITMAP_AT, [0; 4]);
+        }
+        bits &= !(features::RESHAPE | features::NEW_OFFSET | features::RESHAPE_BACKWARDS);
+        if let Some(reshape) = &form.reshape {
+            bits |= features::RESHAPE;
+            let flags = [
+                (features::NEW_OFFSET, reshape.data_moved != 0),
+                // As Linux: a count of members that falls says it, too.
+                (
+                    features::RESHAPE_BACKWARDS,
+                    reshape.backwards && reshape.members_added == 0,
+                ),
+            ];
+            let set = flags.iter().filter(|(_, on)| *on);
+            bits |= set.fold(0, |bits, (bit, _)| bits | bit);
+        }
+        put_form(b, form);
     }
     put(b, field::FEATURES, bits.to_le_bytes());
     let flags = [

@@ -3,16 +3,24 @@
 use block::{IoBufs, Range, WriteFlags};
 use tokio::sync::oneshot;
 
-use crate::array::parity::stripe_gather::{BatchWait, Gathered, RowPiece, StripeGather};
+use crate::array::parity::stripe_gather::{BatchWait, Gathered, RowKey, RowPiece, StripeGather};
 
 const ROW: u64 = 12 << 10;
+
+const fn row(id: u64) -> RowKey {
+    RowKey {
+        id,
+        start: id * ROW,
+        len: ROW,
+    }
+}
 
 fn add(gather: &mut StripeGather, offset: u64, len: u64) -> Gathered {
     let range = Range::new(offset, len);
     let data: IoBufs = std::iter::once(vec![1; range.len_usize()].into()).collect();
     let (waiter, _) = oneshot::channel();
     let piece = RowPiece { range, data };
-    gather.add((offset / ROW, ROW), piece, WriteFlags::empty(), waiter)
+    gather.add(row(offset / ROW), piece, WriteFlags::empty(), waiter)
 }
 
 #[test]
@@ -20,27 +28,27 @@ fn a_batch_waits_while_one_before_it_is_written_then_for_more_until_it_is_full()
     let mut gather = StripeGather::default();
     let first = add(&mut gather, 0, ROW).begins.unwrap();
     let second = add(&mut gather, ROW, 4096).begins.unwrap();
-    assert_eq!(gather.wait(1, ROW), BatchWait::Batches);
-    assert_eq!(gather.wait(0, ROW), BatchWait::Nothing, "it is full");
+    assert_eq!(gather.wait(row(1)), BatchWait::Batches);
+    assert_eq!(gather.wait(row(0)), BatchWait::Nothing, "it is full");
     drop(gather.take(0));
     assert_eq!(
-        gather.wait(1, ROW),
+        gather.wait(row(1)),
         BatchWait::Batches,
         "that is being written"
     );
     gather.finish(first);
-    assert_eq!(gather.wait(1, ROW), BatchWait::More { len: 4096 });
+    assert_eq!(gather.wait(row(1)), BatchWait::More { len: 4096 });
     let full = add(&mut gather, ROW + 4096, ROW - 4096);
     assert_eq!((full.begins, full.is_full), (None, true));
-    assert_eq!(gather.wait(1, ROW), BatchWait::Nothing);
+    assert_eq!(gather.wait(row(1)), BatchWait::Nothing);
     // The next one, of which 512 bytes come last.
     let third = add(&mut gather, 2 * ROW, 512).begins;
     assert!(third.is_some_and(|third| third > second));
     let rest = add(&mut gather, 2 * ROW + 1024, ROW - 1024);
     assert!(!rest.is_full);
-    assert_eq!(gather.wait(2, ROW), BatchWait::Batches);
+    assert_eq!(gather.wait(row(2)), BatchWait::Batches);
     assert!(add(&mut gather, 2 * ROW + 512, 512).is_full);
-    assert_eq!(gather.wait(2, ROW), BatchWait::Nothing);
+    assert_eq!(gather.wait(row(2)), BatchWait::Nothing);
 }
 
 #[test]
@@ -50,7 +58,7 @@ fn a_batch_that_is_not_sequential_does_not_wait() {
     // Nothing was written that ends where row 2 begins, and this does not begin row 1.
     add(&mut gather, 2 * ROW, 4096);
     add(&mut gather, ROW + 4096, 4096);
-    for row in 0..3 {
-        assert_eq!(gather.wait(row, ROW), BatchWait::Nothing);
+    for number in 0..3 {
+        assert_eq!(gather.wait(row(number)), BatchWait::Nothing);
     }
 }

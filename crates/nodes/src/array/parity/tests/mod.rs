@@ -61,6 +61,7 @@ pub(super) fn assembly(sample: &Sample, disks: Vec<Option<Node>>) -> Assembly {
             parts: u32::try_from(sample.parts).unwrap(),
             member_size,
             size: sample.data.len() as u64,
+            reshape: None,
         },
         parts: (0..).zip(disks).map(part).collect(),
         others: Vec::new(),

@@ -14,12 +14,14 @@ use super::super::super::parity::stripe_compute::{Parities, parities_of};
 use super::super::super::parity::unreadable::Lost;
 use super::super::RedundantArray;
 use super::super::members::Target;
+use super::super::row_section::RowSection;
 use super::super::view::{Holder, View};
 
 /// Some columns of all members, and what is known of these.
 #[derive(Debug)]
 pub(super) struct Columns<'a> {
     array: &'a RedundantArray,
+    pub(super) section: RowSection,
     pub(super) view: Arc<View>,
     pub(super) lost: Lost,
     level: Level,
@@ -28,8 +30,8 @@ pub(super) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// Those of `span`, as they are now.
-    pub(super) fn of(array: &'a RedundantArray, span: Range) -> Self {
+    /// Those of `span` in a section, as they are now.
+    pub(super) fn of(array: &'a RedundantArray, section: RowSection, span: Range) -> Self {
         let guarded = array.lock();
         let state = &guarded.state;
         let view = state.members.view.clone();
@@ -48,6 +50,13 @@ impl<'a> Columns<'a> {
             }
         }
         let mut from = span.offset;
+        if view.layout.is_reshaping() {
+            // Bits do not know two forms.
+            from = span.end();
+            if state.is_unsynced() {
+                lost.add_unsynced(span);
+            }
+        }
         while let Some(needed) = state.next_needed(from).filter(|r| r.offset < span.end()) {
             let end = needed.end().min(span.end());
             lost.add_unsynced(Range::new(needed.offset, end - needed.offset));
@@ -57,6 +66,7 @@ impl<'a> Columns<'a> {
         drop(guarded);
         Self {
             array,
+            section,
             view,
             lost,
             level,
@@ -64,9 +74,13 @@ impl<'a> Columns<'a> {
         }
     }
 
-    pub(super) fn layout(&self) -> &Layout {
-        let layout = self.view.layout.parity();
-        layout.expect("an array with rows keeps parity")
+    pub(super) const fn layout(&self) -> &Layout {
+        &self.section.layout
+    }
+
+    /// Where columns are on each member.
+    pub(super) const fn place(&self, columns: Range) -> Range {
+        self.section.place(columns)
     }
 
     /// What was computed because it could not be read.
@@ -139,7 +153,7 @@ impl<'a> Columns<'a> {
     /// The pieces of `range` that lie in one row each. What lies behind the last row holds nothing.
     pub(super) fn rows(&self, range: Range) -> Vec<(u64, Range)> {
         let layout = self.layout();
-        let all = self.array.geometry.size / layout.row_len() * layout.chunk;
+        let all = self.section.range.end().div_ceil(layout.row_len()) * layout.chunk;
         let mut rows = Vec::new();
         let mut at = range.offset;
         while at < range.end().min(all) {
@@ -168,7 +182,7 @@ impl SpanSource for Columns<'_> {
     }
 
     fn block_size(&self) -> u32 {
-        self.array.geometry.block_size
+        self.array.geometry().block_size
     }
 
     fn room(&self) -> &Semaphore {
@@ -185,7 +199,7 @@ impl SpanSource for Columns<'_> {
 
     async fn ask(&self, bytes: Bytes) -> Result<IoBufs, IoError> {
         match self.target(bytes.part) {
-            Some(target) => target.read(bytes.range).await,
+            Some(target) => target.read(self.place(bytes.range)).await,
             None => Err(IoError::new(Errno::Io, Operation::Read, Some(bytes.range))),
         }
     }

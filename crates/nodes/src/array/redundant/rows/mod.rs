@@ -30,10 +30,13 @@ mod ppl_log;
 mod ppl_mode;
 mod ppl_replay;
 mod read;
+mod reshape;
 mod sync;
 mod write;
+mod zero;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
@@ -44,7 +47,7 @@ pub(in crate::array) use self::sync::{
 };
 use super::super::ArrayOptions;
 use super::super::parity::member_reads;
-use super::super::parity::stripe_gather::{BatchNumber, BatchWait, StripeGather};
+use super::super::parity::stripe_gather::{BatchNumber, BatchWait, RowKey, StripeGather};
 use super::super::parity::stripe_plan::ParityTrust;
 use super::RedundantArray;
 
@@ -68,7 +71,13 @@ pub(super) struct Rows {
     /// What parity is worth that is in sync.
     trust: ParityTrust,
     /// Where its members keep partial parity logs.
-    pub(super) logs: Option<PartialParityLogs>,
+    logs: Option<PartialParityLogs>,
+    /// They keep none any more.
+    logs_dropped: AtomicBool,
+    /// Held by reads that take no turn: what they read stays where it is.
+    in_place: tokio::sync::RwLock<()>,
+    /// No regions of files are handed out: a reshape is to begin.
+    lends_nothing: AtomicBool,
 }
 
 /// Tasks that change rows, by the order in which they began.
@@ -103,7 +112,31 @@ impl Rows {
                 false => ParityTrust::Fits,
             },
             logs,
+            logs_dropped: AtomicBool::new(false),
+            in_place: tokio::sync::RwLock::default(),
+            lends_nothing: AtomicBool::new(false),
         }
+    }
+
+    /// What a read holds that takes no turn, on the fast path. `None`: a reshape is about to begin.
+    pub(super) fn try_in_place(&self) -> Option<tokio::sync::RwLockReadGuard<'_, ()>> {
+        self.in_place.try_read().ok()
+    }
+
+    /// Whether regions of files may be handed out.
+    pub(super) fn may_lend(&self) -> bool {
+        !self.lends_nothing.load(Ordering::Acquire)
+    }
+
+    /// Where its members keep partial parity logs.
+    pub(super) fn logs(&self) -> Option<&PartialParityLogs> {
+        let is_kept = !self.logs_dropped.load(Ordering::Acquire);
+        self.logs.as_ref().filter(|_| is_kept)
+    }
+
+    /// Members keep no partial parity logs any more.
+    pub(super) fn drop_logs(&self) {
+        self.logs_dropped.store(true, Ordering::Release);
     }
 
     fn gather(&self) -> MutexGuard<'_, StripeGather> {
@@ -125,12 +158,12 @@ impl Rows {
     }
 
     /// Resolves once the batch of a row is a full stripe, or not to wait for that any longer.
-    async fn gathered(&self, row: u64, row_len: u64) {
+    async fn gathered(&self, row: RowKey) {
         let (mut known, mut yields) = (0, 0);
         loop {
-            let is_behind = |rows: &Self| rows.gather().wait(row, row_len) == BatchWait::Batches;
+            let is_behind = |rows: &Self| rows.gather().wait(row) == BatchWait::Batches;
             self.wait_while(is_behind).await;
-            let BatchWait::More { len } = self.gather().wait(row, row_len) else {
+            let BatchWait::More { len } = self.gather().wait(row) else {
                 return;
             };
             yields = if len == known { yields + 1 } else { 0 };

@@ -207,7 +207,7 @@ impl RedundantArray {
 
     fn spawn_header(&self, slot: SlotId) {
         drop(self.spawn(move |array| async move {
-            let logs = array.rows.logs.as_ref().expect("it keeps logs");
+            let logs = array.rows.logs().expect("it keeps logs");
             array.write_header(logs, slot).await;
             let more = {
                 let mut members = logs.members();

@@ -54,7 +54,7 @@ impl RedundantArray {
     /// # Errors
     /// Members that cannot be failed cannot be written.
     pub(super) async fn admit_row(&self) -> Result<Option<RwLockReadGuard<'_, LogMode>>, IoError> {
-        let Some(logs) = &self.rows.logs else {
+        let Some(logs) = self.rows.logs() else {
             return Ok(None);
         };
         loop {
@@ -150,7 +150,7 @@ impl RedundantArray {
         slot: SlotId,
         give: impl FnOnce(),
     ) -> Result<(), IoError> {
-        let Some(logs) = &self.rows.logs else {
+        let Some(logs) = self.rows.logs() else {
             give();
             return self.record(State::is_recorded).await;
         };

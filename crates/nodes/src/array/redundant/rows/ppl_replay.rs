@@ -56,7 +56,7 @@ impl RedundantArray {
     /// # Errors
     /// A member cannot be read, or members are missing and the logs of others do not say what was being written.
     pub(in crate::array) async fn read_logs(&self) -> Result<Option<ReadLogs>, ArrayError> {
-        let Some(logs) = &self.rows.logs else {
+        let Some(logs) = self.rows.logs() else {
             return Ok(None);
         };
         if !self.lock().state.is_unsynced() {
@@ -201,7 +201,7 @@ impl RedundantArray {
         own: Range,
     ) -> Result<bool, IoError> {
         let layout = self.layout();
-        let of = layout.parity().expect("it keeps parity");
+        let of = &layout.sections().after().layout;
         let Ok(strips) = strips(of, layout.size(), entry) else {
             return Ok(false);
         };

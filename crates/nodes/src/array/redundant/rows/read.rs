@@ -14,28 +14,44 @@ use futures_util::future::join_all;
 
 use super::super::super::member_guard::is_not_ours;
 use super::super::super::parity::member_reads::{FailedRead, SpanReader, SpanSource};
-use super::super::super::parity::plan::{Bytes, plan};
+use super::super::super::parity::plan::{Bytes, footprint, plan};
 use super::super::super::parity::rebuild::assemble;
 use super::super::RedundantArray;
 use super::super::members::is_timeout;
 use super::super::range_locks::Kind;
+use super::super::row_section::RowSection;
 use super::columns::Columns;
 
 impl RedundantArray {
     /// Reads `range` of an array with parity.
     pub(in super::super) async fn read_rows(&self, range: Range) -> Result<IoBufs, IoError> {
         self.fence.check(Operation::Read, Some(range))?;
-        let footprint = self.layout().sync_range(range);
-        if let Some(data) = self.read_directly(range, footprint).await {
+        if let Some(data) = self.read_directly(range).await {
             return Ok(data);
         }
-        self.in_task(move |array| async move { array.compute_read(range, footprint).await })
-            .await
+        self.in_task(move |array| async move {
+            let mut data = IoBufs::new();
+            let mut rest = range;
+            while !rest.is_empty() {
+                let (read, bufs) = array.compute_read(rest).await?;
+                data.extend(bufs);
+                rest = Range::new(read.end(), rest.end() - read.end());
+            }
+            Ok(data)
+        })
+        .await
     }
 
-    /// Reads `range` where members have all of it; nothing is computed.
-    async fn read_directly(&self, range: Range, footprint: Range) -> Option<IoBufs> {
-        let columns = Columns::of(self, footprint);
+    /// Reads `range` where members have all of it; nothing is computed, and no reshape is going on or begins meanwhile.
+    async fn read_directly(&self, range: Range) -> Option<IoBufs> {
+        let _in_place = self.rows.in_place.read().await;
+        let layout = self.layout();
+        if layout.is_reshaping() {
+            return None;
+        }
+        let section = layout.sections().after();
+        let footprint = footprint(&section.layout, range);
+        let columns = Columns::of(self, *section, footprint);
         let plan = plan(columns.layout(), &columns.lost, range, footprint).ok()?;
         if !plan.rebuilds.is_empty() {
             return None;
@@ -46,32 +62,51 @@ impl RedundantArray {
         Some(found.into_iter().flat_map(|(_, data)| data).collect())
     }
 
-    /// Reads `range` while nothing changes it.
-    async fn compute_read(&self, range: Range, footprint: Range) -> Result<IoBufs, IoError> {
-        // Nothing changes any more.
-        let is_still = self.read_only() || self.lock().state.stopped;
-        let turn = match is_still {
-            true => None,
-            false => Some(self.turn(Operation::Read, footprint, Kind::Window).await?),
-        };
-        let columns = Columns::of(self, footprint);
-        let is_complete = !columns.lost.touches_any(footprint);
-        let data = SpanReader(&columns).read(range, is_complete).await?;
-        if turn.is_some() {
-            self.repair_reads(columns.take_failed()).await;
+    /// Reads the first bytes of `range` that lie in one section, while nothing changes them; which these are.
+    async fn compute_read(&self, range: Range) -> Result<(Range, IoBufs), IoError> {
+        loop {
+            let layout = self.layout();
+            let mut split = layout.sections().split(range);
+            let (section, range) = split.next().expect("what is read is not empty");
+            let footprint = footprint(&section.layout, range);
+            // Nothing changes any more.
+            let is_still = self.read_only() || self.lock().state.stopped;
+            let turn = match is_still {
+                true => None,
+                false => {
+                    let place = section.place(footprint);
+                    Some(self.turn(Operation::Read, place, Kind::Window).await?)
+                }
+            };
+            if !section.still_holds(self.layout().sections(), range) {
+                // A reshape has moved it.
+                continue;
+            }
+            let columns = Columns::of(self, *section, footprint);
+            let is_complete = !columns.lost.touches_any(footprint);
+            let data = SpanReader(&columns).read(range, is_complete).await?;
+            if turn.is_some() {
+                self.repair_reads(&columns).await;
+            }
+            return Ok((range, data));
         }
-        Ok(data)
     }
 
     /// Rewrites what members could not read, of columns that the caller has locked.
-    pub(super) async fn repair_reads(&self, failed: Vec<FailedRead>) {
+    pub(super) async fn repair_reads(&self, columns: &Columns<'_>) {
+        self.repair_failed(columns.section, columns.take_failed())
+            .await;
+    }
+
+    /// The same, of one section.
+    pub(super) async fn repair_failed(&self, section: RowSection, failed: Vec<FailedRead>) {
         for (bytes, error) in failed {
-            self.repair_read(bytes, error).await;
+            self.repair_read(section, bytes, error).await;
         }
     }
 
-    async fn repair_read(&self, bytes: Bytes, error: IoError) {
-        let columns = Columns::of(self, bytes.range);
+    async fn repair_read(&self, section: RowSection, bytes: Bytes, error: IoError) {
+        let columns = Columns::of(self, section, bytes.range);
         let Some(target) = columns.target(bytes.part).cloned() else {
             return;
         };
@@ -79,7 +114,7 @@ impl RedundantArray {
             return;
         }
         let repaired = if target.fail_fast || is_timeout(&error) || is_not_ours(&error) {
-            Err((bytes.range, error))
+            Err((columns.place(bytes.range), error))
         } else {
             tracing::info!(
                 "{}: {error}: it is computed from other members and rewritten",
@@ -110,11 +145,12 @@ impl RedundantArray {
             let Ok(data) = columns.compute(row, range, bytes.part).await else {
                 return Ok(());
             };
+            let place = columns.place(range);
             let rewritten = async {
-                target.write(range, data, WriteFlags::empty()).await?;
-                target.read(range).await.map(drop)
+                target.write(place, data, WriteFlags::empty()).await?;
+                target.read(place).await.map(drop)
             };
-            rewritten.await.map_err(|error| (range, error))?;
+            rewritten.await.map_err(|error| (place, error))?;
         }
         target.corrected.fetch_add(1, Ordering::Relaxed);
         Ok(())

@@ -18,6 +18,7 @@ use super::super::super::parity::stripe_compute::parities_of;
 use super::super::RedundantArray;
 use super::super::members::Target;
 use super::super::range_locks::Kind;
+use super::super::row_section::RowSection;
 use super::super::state::State;
 use super::columns::Columns;
 
@@ -54,24 +55,40 @@ pub(in crate::array) async fn check_rows(
     repair: bool,
 ) -> Result<RowsChecked, RowStop> {
     in_window(array, range, move |array| async move {
-        let columns = Columns::of(&array, range);
-        let rows = columns.rows(range).into_iter();
-        let checks = rows.map(|(row, range)| check_blocks(&array, &columns, row, range, repair));
-        let checked = stream::iter(checks).buffered(ROWS_AT_ONCE);
-        let rows: Vec<(Vec<Range>, Vec<LostBlocks>)> = checked.try_collect().await?;
-        array.repair_reads(columns.take_failed()).await;
         let mut checked = RowsChecked::default();
-        for (differ, lost) in rows {
-            checked.differ.extend(differ);
-            for LostBlocks { range, error } in lost {
-                let name = array.name();
-                tracing::warn!("{name}: no parity is known to fit at {range} of members: {error}");
-                checked.lost.push(range);
-            }
+        let layout = array.layout();
+        for (section, range) in layout.sections().columns_at(range) {
+            check_section(&array, *section, range, repair, &mut checked).await?;
         }
         Ok(checked)
     })
     .await
+}
+
+/// The same with columns of one section, in a window.
+async fn check_section(
+    array: &RedundantArray,
+    section: RowSection,
+    range: Range,
+    repair: bool,
+    checked: &mut RowsChecked,
+) -> Result<(), RowStop> {
+    let columns = Columns::of(array, section, range);
+    let rows = columns.rows(range).into_iter();
+    let checks = rows.map(|(row, range)| check_blocks(array, &columns, row, range, repair));
+    let checks = stream::iter(checks).buffered(ROWS_AT_ONCE);
+    let rows: Vec<(Vec<Range>, Vec<LostBlocks>)> = checks.try_collect().await?;
+    array.repair_reads(&columns).await;
+    for (differ, lost) in rows {
+        let differ = differ.into_iter().map(|place| section.place(place));
+        checked.differ.extend(differ);
+        for LostBlocks { range, error } in lost {
+            let (name, range) = (array.name(), section.place(range));
+            tracing::warn!("{name}: no parity is known to fit at {range} of members: {error}");
+            checked.lost.push(range);
+        }
+    }
+    Ok(())
 }
 
 /// Works on the columns of `range` in a task of the array, while no change of them is under way.
@@ -199,7 +216,7 @@ async fn check_row(
         };
         if differs && (repair || known.is_none()) {
             let data: IoBufs = std::iter::once(parity.freeze()).collect();
-            let written = array.write_copy(&target, range, data).await;
+            let written = array.write_copy(&target, columns.place(range), data).await;
             written.map_err(RowStop::Failed)?;
         }
     }
@@ -230,7 +247,7 @@ pub(in crate::array) async fn recover_rows(
     within: Range,
 ) -> Result<(), RowStop> {
     in_window(array, within, move |array| async move {
-        let mut columns = Columns::of(&array, within);
+        let mut columns = Columns::of(&array, array.one_section(), within);
         let part = usize::from(part);
         // Another member may hold it by now.
         let holder = columns.view.holder(part).cloned();
@@ -249,7 +266,7 @@ pub(in crate::array) async fn recover_rows(
         array
             .log_lost(target, lost.into_iter().flatten().collect())
             .await?;
-        array.repair_reads(columns.take_failed()).await;
+        array.repair_reads(&columns).await;
         Ok(())
     })
     .await
@@ -267,7 +284,7 @@ pub(in crate::array) async fn replace_rows(
             return Ok(());
         };
         let (target, part) = (&replacement.target, usize::from(part));
-        let mut columns = Columns::of(&array, within);
+        let mut columns = Columns::of(&array, array.one_section(), within);
         let whole = Bytes {
             part,
             range: within,
@@ -288,7 +305,7 @@ pub(in crate::array) async fn replace_rows(
             lost.extend(rebuild_blocks(&array, &columns, row, place, target).await?);
         }
         array.log_lost(target, lost).await?;
-        array.repair_reads(columns.take_failed()).await;
+        array.repair_reads(&columns).await;
         Ok(())
     })
     .await
@@ -324,6 +341,11 @@ async fn rebuild_blocks(
 }
 
 impl RedundantArray {
+    /// The section of an array that is not being reshaped: no member is rebuilt meanwhile.
+    fn one_section(&self) -> RowSection {
+        *self.layout().sections().after()
+    }
+
     /// Has the member that is rebuilt keep, durably, that it lacks some blocks.
     async fn log_lost(&self, target: &Target, lost: Vec<LostBlocks>) -> Result<(), RowStop> {
         let places: Vec<Range> = lost.iter().map(|blocks| blocks.range).collect();

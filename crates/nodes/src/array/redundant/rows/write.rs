@@ -4,8 +4,7 @@
 //!
 //! * Members know durably that the array is dirty, and the bits of a row, before any byte of it is written.
 //! * A row is acknowledged once data and parity are on all holders that have not failed, and the failures are durable.
-//! * Trims and zeroes of whole rows leave all members zeroed there, parity too; of other rows trims do nothing. With partial
-//!   parity logs zeroes are written like data, and trims do nothing at all.
+//! * A row that a reshape has moved since it was gathered is gathered again: nothing is written to a place of before.
 
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use block::{Errno, IoBufs, IoError, Operation, Range, WriteFlags};
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
+use super::super::super::parity::layout::Layout;
 use super::super::super::parity::member_reads::{BYTES_AT_ONCE_MAX, FailedRead, SpanSource};
 use super::super::super::parity::plan::{Bytes, Gone, run, single};
 use super::super::super::parity::ppl_passes::{self, PplSpan, passes};
@@ -23,28 +23,31 @@ use super::super::RedundantArray;
 use super::super::member_table::Failing;
 use super::super::members::{Target, is_timeout};
 use super::super::range_locks::{Cancelled, Kind};
+use super::super::row_section::RowSection;
 use super::super::state::State;
-use super::super::write::{Change, Changing, send_to};
+use super::super::write::{Change, Changing};
 use super::UnfinishedBatch;
 use super::columns::{Columns, held};
 use super::ppl_log::{LogTicket, Logged};
 use super::ppl_mode::LogMode;
 use crate::blocks::slice;
-use crate::zeroes::zeroes;
 
 /// What one member answered to what it was sent of a row.
-struct RowAnswer {
-    target: Arc<Target>,
-    within: Range,
-    result: Result<(), IoError>,
+pub(super) struct RowAnswer {
+    pub(super) target: Arc<Target>,
+    pub(super) within: Range,
+    pub(super) result: Result<(), IoError>,
 }
 
 /// How a row was changed.
-struct RowOutcome {
+pub(super) struct RowOutcome {
     result: Result<(), IoError>,
     /// Something was not answered in time, and may land later.
     is_late: bool,
 }
+
+/// What becomes of a part of a write.
+type Written = oneshot::Receiver<Result<(), IoError>>;
 
 /// What became of what a log was to get.
 enum Logging {
@@ -73,6 +76,38 @@ async fn read_all(
     (failed.len() == before).then_some(answers)
 }
 
+/// What a batch writes to parts with data.
+fn data_writes(layout: &Layout, batch: &RowBatch) -> Vec<MemberWrite> {
+    let mut writes = Vec::new();
+    for piece in &batch.pieces {
+        let mut at = piece.range.offset;
+        while at < piece.range.end() {
+            let len = run(layout, at).min(piece.range.end() - at);
+            let start = Range::new(0, at - piece.range.offset).len_usize();
+            let range = Range::new(at, len);
+            writes.push(MemberWrite {
+                bytes: single(layout, range).expect("a run lies on one part"),
+                data: slice(&piece.data, start, range.len_usize()),
+            });
+            at += len;
+        }
+    }
+    join_writes(writes)
+}
+
+/// Waits for all parts of a write of `range`.
+async fn all_written(range: Range, waiting: Vec<Written>) -> Result<(), IoError> {
+    let mut result = Ok(());
+    for answer in waiting {
+        let answer = answer.await.unwrap_or_else(|_| {
+            let error = IoError::new(Errno::Io, Operation::Write, Some(range));
+            Err(error.because("the task that wrote it panicked"))
+        });
+        result = result.and(answer);
+    }
+    result
+}
+
 impl RowOutcome {
     const fn refused(error: IoError) -> Self {
         Self {
@@ -99,58 +134,54 @@ impl RedundantArray {
     }
 
     /// Writes `range`, each row of it with what else arrives for that.
-    async fn write_rows(
+    pub(super) async fn write_rows(
         &self,
         range: Range,
         data: &IoBufs,
         flags: WriteFlags,
     ) -> Result<(), IoError> {
-        let mut waiting = Vec::new();
-        for piece in self.row_pieces(range, data) {
-            waiting.push(self.submit(piece, flags));
-        }
-        let mut result = Ok(());
-        for answer in waiting {
-            let answer = answer.await.unwrap_or_else(|_| {
-                let error = IoError::new(Errno::Io, Operation::Write, Some(range));
-                Err(error.because("the task that wrote it panicked"))
-            });
-            result = result.and(answer);
-        }
-        result
+        let waiting = self.submit_all(range, data, flags);
+        all_written(range, waiting).await
     }
 
-    /// A write, cut where rows begin.
-    fn row_pieces(&self, range: Range, data: &IoBufs) -> Vec<RowPiece> {
-        let row_len = self.row_len();
-        let mut pieces = Vec::new();
-        let mut at = range.offset;
-        while at < range.end() {
-            let end = ((at / row_len + 1) * row_len).min(range.end());
-            let piece = Range::new(at, end - at);
-            let start = Range::new(0, at - range.offset).len_usize();
-            pieces.push(RowPiece {
-                range: piece,
-                data: slice(data, start, piece.len_usize()),
-            });
-            at = end;
-        }
-        pieces
-    }
-
-    fn row_len(&self) -> u64 {
+    /// Adds a write to what is written next, cut where rows begin.
+    fn submit_all(&self, range: Range, data: &IoBufs, flags: WriteFlags) -> Vec<Written> {
         let layout = self.layout();
-        layout.parity().expect("it keeps parity").row_len()
+        let mut waiting = Vec::new();
+        for (section, part) in layout.sections().split(range) {
+            let row_len = section.layout.row_len();
+            let mut at = part.offset;
+            while at < part.end() {
+                let row = at / row_len;
+                let end = ((row + 1) * row_len).min(part.end());
+                let piece = Range::new(at, end - at);
+                let start = Range::new(0, at - range.offset).len_usize();
+                let piece = RowPiece {
+                    range: piece,
+                    data: slice(data, start, piece.len_usize()),
+                };
+                waiting.push(self.submit((*section, row), piece, flags));
+                at = end;
+            }
+        }
+        waiting
     }
 
     /// Adds a write of one row to what is written of that next.
-    fn submit(&self, piece: RowPiece, flags: WriteFlags) -> oneshot::Receiver<Result<(), IoError>> {
-        let row_len = self.row_len();
-        let row = piece.range.offset / row_len;
+    fn submit(
+        &self,
+        (section, row): (RowSection, u64),
+        piece: RowPiece,
+        flags: WriteFlags,
+    ) -> Written {
+        let key = section.row_key(row);
         let (waiter, answer) = oneshot::channel();
-        let gathered = (self.rows.gather()).add((row, row_len), piece, flags, waiter);
+        let gathered = self.rows.gather().add(key, piece, flags, waiter);
         if let Some(number) = gathered.begins {
-            drop(self.spawn(move |array| async move { array.write_batch(row, number).await }));
+            let write = move |array: Arc<Self>| async move {
+                array.write_batch((section, row), number).await;
+            };
+            drop(self.spawn(write));
         } else if gathered.is_full {
             self.rows.progress.notify_waiters();
         }
@@ -158,20 +189,31 @@ impl RedundantArray {
     }
 
     /// Writes what was gathered of a row once it is its turn.
-    async fn write_batch(&self, row: u64, number: BatchNumber) {
-        let rows = &self.rows;
-        let _unfinished = UnfinishedBatch { rows, number };
-        rows.gathered(row, self.row_len()).await;
+    async fn write_batch(&self, (section, row): (RowSection, u64), number: BatchNumber) {
+        let key = section.row_key(row);
+        let unfinished = UnfinishedBatch {
+            rows: &self.rows,
+            number,
+        };
+        self.rows.gathered(key).await;
         let stripe = self.rows.stripes.acquire().await;
-        let _stripe = stripe.expect("the semaphore is never closed");
-        let layout = self.layout();
-        let chunk = layout.parity().expect("it keeps parity").chunk;
-        let columns = Range::new(row * chunk, chunk);
-        let begun = self.begin_rows(Operation::Write, columns).await;
-        let batch = self.rows.gather().take(row);
+        let stripe = stripe.expect("the semaphore is never closed");
+        let columns = section.columns_of(row);
+        let begun = self
+            .begin_rows(Operation::Write, section.place(columns))
+            .await;
+        let batch = self.rows.gather().take(key.id);
         let result = match begun {
-            Ok(changing) => {
-                let outcome = self.write_row(row, columns, &batch).await;
+            Ok(mut changing) => {
+                let layout = self.layout();
+                let holds = |piece: &RowPiece| section.still_holds(layout.sections(), piece.range);
+                if !batch.pieces.iter().all(holds) {
+                    // A reshape has moved it: nothing was sent.
+                    changing.in_flight = None;
+                    drop((changing, stripe, unfinished));
+                    return self.write_again(batch).await;
+                }
+                let outcome = self.write_row((section, row), &batch).await;
                 self.end_rows(changing, outcome).await
             }
             Err(error) => Err(error),
@@ -179,8 +221,19 @@ impl RedundantArray {
         batch.answer(&result);
     }
 
+    /// Writes what was gathered of a row that lies elsewhere now.
+    async fn write_again(&self, batch: RowBatch) {
+        let pieces = batch.pieces.iter();
+        let waiting = pieces.map(|piece| {
+            let waiting = self.submit_all(piece.range, &piece.data, batch.flags);
+            all_written(piece.range, waiting)
+        });
+        let results = join_all(waiting).await;
+        batch.answer(&results.into_iter().collect());
+    }
+
     /// Waits for the turn of some columns, and until members know what they must before these are changed.
-    async fn begin_rows(
+    pub(super) async fn begin_rows(
         &self,
         operation: Operation,
         columns: Range,
@@ -194,7 +247,7 @@ impl RedundantArray {
     }
 
     /// Makes durable what became of members; what may still land keeps its turn.
-    async fn end_rows(
+    pub(super) async fn end_rows(
         &self,
         mut changing: Changing<'_>,
         outcome: RowOutcome,
@@ -206,13 +259,12 @@ impl RedundantArray {
     }
 
     /// Writes a row, of which the caller has the turn.
-    async fn write_row(&self, row: u64, range: Range, batch: &RowBatch) -> RowOutcome {
-        let new = self.data_writes(batch);
-        let Some(logs) = &self.rows.logs else {
-            return self.write_pass((row, range), new, batch.flags, &[]).await;
+    async fn write_row(&self, (section, row): (RowSection, u64), batch: &RowBatch) -> RowOutcome {
+        let new = data_writes(&section.layout, batch);
+        let Some(logs) = self.rows.logs() else {
+            return self.write_pass((section, row), new, batch.flags, &[]).await;
         };
-        let (layout, view) = (self.layout(), self.view());
-        let layout = layout.parity().expect("it keeps parity");
+        let (layout, view) = (&section.layout, self.view());
         let known = (&held(&view)[..], logs.parity_max);
         let mut outcome = RowOutcome {
             result: Ok(()),
@@ -221,7 +273,7 @@ impl RedundantArray {
         for pass in passes(layout, row, &new, known) {
             let (writes, spans) = (pass.writes, pass.spans);
             let written = self
-                .write_pass((row, range), writes, batch.flags, &spans)
+                .write_pass((section, row), writes, batch.flags, &spans)
                 .await;
             outcome.is_late |= written.is_late;
             outcome.result = written.result;
@@ -235,11 +287,12 @@ impl RedundantArray {
     /// Writes some of a row, with the parity of it. `spans`: what the partial parity log gets before.
     async fn write_pass(
         &self,
-        (row, range): (u64, Range),
+        (section, row): (RowSection, u64),
         new: Vec<MemberWrite>,
         flags: WriteFlags,
         spans: &[PplSpan],
     ) -> RowOutcome {
+        let range = section.columns_of(row);
         let written: Vec<Bytes> = new.iter().map(|write| write.bytes).collect();
         let mut failed: Vec<FailedRead> = Vec::new();
         loop {
@@ -247,7 +300,7 @@ impl RedundantArray {
                 Ok(mode) => mode,
                 Err(error) => return RowOutcome::refused(error),
             };
-            let mut columns = Columns::of(self, range);
+            let mut columns = Columns::of(self, section, range);
             for (bytes, _) in &failed {
                 columns.lost.add(bytes.part, bytes.range);
             }
@@ -278,7 +331,7 @@ impl RedundantArray {
             };
             writes.extend(new);
             let sent = self.send_row(&columns, writes, flags).await;
-            let mut outcome = self.conclude_row(range, sent);
+            let mut outcome = self.conclude_row(section.place(range), sent);
             if mode.is_some() && outcome.result.is_ok() {
                 // Which members failed is durable before the log forgets what they lack.
                 outcome.result = self.record(State::is_recorded).await;
@@ -287,7 +340,7 @@ impl RedundantArray {
             // A repair takes room of its own.
             drop(room);
             if outcome.result.is_ok() {
-                self.repair_reads(failed).await;
+                self.repair_failed(section, failed).await;
             }
             return outcome;
         }
@@ -301,7 +354,7 @@ impl RedundantArray {
         row: u64,
         (spans, parity, new): (&[PplSpan], &[MemberWrite], &[MemberWrite]),
     ) -> Logging {
-        let Some(logs) = self.rows.logs.as_ref().filter(|_| is_kept) else {
+        let Some(logs) = self.rows.logs().filter(|_| is_kept) else {
             return Logging::Done(None);
         };
         let layout = columns.layout();
@@ -320,27 +373,6 @@ impl RedundantArray {
         }
     }
 
-    /// What a batch writes to parts with data.
-    fn data_writes(&self, batch: &RowBatch) -> Vec<MemberWrite> {
-        let layout = self.layout();
-        let layout = layout.parity().expect("it keeps parity");
-        let mut writes = Vec::new();
-        for piece in &batch.pieces {
-            let mut at = piece.range.offset;
-            while at < piece.range.end() {
-                let len = run(layout, at).min(piece.range.end() - at);
-                let start = Range::new(0, at - piece.range.offset).len_usize();
-                let range = Range::new(at, len);
-                writes.push(MemberWrite {
-                    bytes: single(layout, range).expect("a run lies on one part"),
-                    data: slice(&piece.data, start, range.len_usize()),
-                });
-                at += len;
-            }
-        }
-        join_writes(writes)
-    }
-
     /// Room for what a plan reads.
     async fn room_for(&self, plan: &StripePlan) -> Option<tokio::sync::SemaphorePermit<'_>> {
         let bytes: u64 = plan.reads.iter().map(|read| read.range.len).sum();
@@ -353,7 +385,7 @@ impl RedundantArray {
     }
 
     /// Sends what is written of a row to all holders at once.
-    async fn send_row(
+    pub(super) async fn send_row(
         &self,
         columns: &Columns<'_>,
         writes: Vec<MemberWrite>,
@@ -361,7 +393,7 @@ impl RedundantArray {
     ) -> Vec<RowAnswer> {
         let sends = join_writes(writes).into_iter().flat_map(|write| {
             columns.written(write.bytes.part).map(move |target| {
-                let (within, data) = (write.bytes.range, write.data.clone());
+                let (within, data) = (columns.place(write.bytes.range), write.data.clone());
                 async move {
                     let result = target.write(within, data, flags).await;
                     RowAnswer {
@@ -377,7 +409,7 @@ impl RedundantArray {
 
     /// Decides what becomes of the members that failed at a change of `columns`. `Err`: one that cannot be failed did not
     /// take its bytes, and parity is not trusted there any more.
-    fn conclude_row(&self, columns: Range, answers: Vec<RowAnswer>) -> RowOutcome {
+    pub(super) fn conclude_row(&self, columns: Range, answers: Vec<RowAnswer>) -> RowOutcome {
         let mut outcome = RowOutcome {
             result: Ok(()),
             is_late: false,
@@ -402,7 +434,12 @@ impl RedundantArray {
     }
 
     /// Why a row cannot be written.
-    fn row_is_gone(&self, columns: &Columns<'_>, gone: &Gone, failed: &[FailedRead]) -> IoError {
+    pub(super) fn row_is_gone(
+        &self,
+        columns: &Columns<'_>,
+        gone: &Gone,
+        failed: &[FailedRead],
+    ) -> IoError {
         let of_part = |part: &usize| {
             let mut failed = failed.iter().rev();
             let why = match failed.find(|(bytes, _)| bytes.part == *part) {
@@ -420,74 +457,5 @@ impl RedundantArray {
         };
         let why = format!("{head}: {}; nothing was written", parts.join(", "));
         IoError::new(Errno::Io, Operation::Write, None).because(why)
-    }
-
-    /// Zeroes `range`: whole rows on all members, parity too. A trim does nothing else.
-    async fn zero_rows(
-        &self,
-        range: Range,
-        what: &Change,
-        flags: WriteFlags,
-    ) -> Result<(), IoError> {
-        if self.rows.logs.is_some() {
-            let data = zeroes(range.len_usize());
-            return match what {
-                Change::Trim => Ok(()),
-                _ => self.write_rows(range, &data, flags & WriteFlags::FUA).await,
-            };
-        }
-        let row_len = self.row_len();
-        let first = range.offset.div_ceil(row_len);
-        let behind = (range.end() / row_len).max(first);
-        let is_trim = matches!(what, Change::Trim);
-        let (start, end) = (first * row_len, behind * row_len);
-        let parts = match start < end {
-            true => vec![
-                Range::new(range.offset, start - range.offset),
-                Range::new(end, range.end() - end),
-            ],
-            false => vec![range],
-        };
-        for part in parts
-            .into_iter()
-            .filter(|part| !is_trim && !part.is_empty())
-        {
-            let data = zeroes(part.len_usize());
-            self.write_rows(part, &data, flags & WriteFlags::FUA)
-                .await?;
-        }
-        if start == end {
-            return Ok(());
-        }
-        let operation = what.operation();
-        let flags = if is_trim { WriteFlags::empty() } else { flags };
-        self.in_task(move |array| async move {
-            let chunk = array.layout().parity().expect("it keeps parity").chunk;
-            let columns = Range::new(first * chunk, (behind - first) * chunk);
-            array.zero_columns(operation, columns, flags).await
-        })
-        .await
-    }
-
-    async fn zero_columns(
-        &self,
-        operation: Operation,
-        range: Range,
-        flags: WriteFlags,
-    ) -> Result<(), IoError> {
-        let changing = self.begin_rows(operation, range).await?;
-        let columns = Columns::of(self, range);
-        let holders = columns.view.written().map(|holder| holder.target.clone());
-        let sends = holders.map(async |target| {
-            let result = send_to(&target, range, Change::Zeroes, flags).await;
-            RowAnswer {
-                target,
-                within: range,
-                result,
-            }
-        });
-        let answers = join_all(sends).await;
-        let outcome = self.conclude_row(range, answers);
-        self.end_rows(changing, outcome).await
     }
 }

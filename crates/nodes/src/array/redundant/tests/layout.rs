@@ -13,6 +13,7 @@ const CHUNK: u64 = 4096;
 
 fn facts(level: Level, layout: u32, parts: u32, member_size: u64) -> Facts {
     Facts {
+        reshape: None,
         uuid: [1; 16],
         name: "test".to_owned(),
         version: Version::V1_2,

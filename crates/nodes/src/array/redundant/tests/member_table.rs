@@ -45,6 +45,7 @@ fn table(recipe: &Recipe, members: u16) -> MemberTable {
     let slots: Vec<Slot> = (0..members).map(slot).collect();
     let superblock = &slots[0].superblock;
     let facts = Facts {
+        reshape: None,
         uuid: superblock.array,
         name: superblock.name.clone(),
         version: superblock.version,

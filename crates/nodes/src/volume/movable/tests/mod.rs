@@ -10,8 +10,9 @@ use std::sync::Arc;
 use block::{FileRegion, Node, Range};
 use testkit::MemDisk;
 
-use super::place::{LentFiles, Place};
+use super::place::Place;
 use super::state::{MovableState, Relocation, TargetRole};
+use crate::lent_files::LentFiles;
 
 fn mem(size: u64) -> Node {
     Arc::new(MemDisk::new(size))

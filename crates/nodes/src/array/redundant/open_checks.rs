@@ -1,0 +1,89 @@
+//! What is refused before an array is written: places that lie over each other, and what is not understood. Pure.
+
+use block::Range;
+
+use super::super::ArrayError;
+use super::super::assembly::Assembly;
+use super::super::format::{Role, Superblock, features};
+use super::super::member::Member;
+use super::bits::Bits;
+use super::open::{block_of, block_size, holders};
+use super::placement::Places;
+
+/// Features of arrays that are not written, and what they are called.
+const REFUSED: [(u32, &str); 4] = [
+    (features::RESHAPE, "a reshape was going on"),
+    (features::NEW_OFFSET, "its data is being moved"),
+    (features::CLUSTERED, "several machines use it at once"),
+    (features::JOURNAL, "it has a journal"),
+];
+
+/// Refuses to write what is not understood whole, or where it would lie on something else.
+pub(super) fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
+    let block = block_size(assembly);
+    let others = assembly.others.iter().map(|other| &other.member);
+    let others = others.filter(|member| member.disk.geometry().block_size <= block);
+    for member in holders(assembly).map(|(member, _)| member).chain(others) {
+        let bitmap = |header| Bits::image_len(&header, block_of(block)) as u64;
+        let places = Places {
+            superblock: &placed_at_last(member, assembly),
+            at: member.at,
+            used: assembly.facts.member_size,
+            bitmap: assembly.bitmap.map_or(0, bitmap),
+            disk: member.disk.geometry().size,
+            block: member.disk.geometry().block_size,
+        };
+        places.check(
+            "the array is not written",
+            &member.name,
+            "open it read-only",
+        )?;
+    }
+    for (member, rebuilt_to) in holders(assembly) {
+        if assembly.facts.reshape.is_some() && (rebuilt_to.is_some() || !member.bad.is_empty()) {
+            let name = &member.name;
+            return Err(ArrayError::refused(
+                format!(
+                    "the array is not written: it was being reshaped, and {name} is being rebuilt, or has bad blocks"
+                ),
+                "open it read-only",
+            ));
+        }
+        let mut understood = member.superblock.clone();
+        if assembly.facts.reshape.is_some() {
+            // Of a kind that is known, or it would not be there.
+            understood.features &= !(features::RESHAPE | features::NEW_OFFSET);
+        }
+        if let Some(why) = not_understood(&understood) {
+            return Err(ArrayError::refused(
+                format!("the array is not written: {} says that {why}", member.name),
+                "open it read-only",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What a member says, its data where they will be once a reshape has ended.
+fn placed_at_last(member: &Member, assembly: &Assembly) -> Superblock {
+    let of = &member.superblock;
+    let moved = match (&assembly.facts.reshape, &of.role) {
+        (Some(reshape), Role::Active(_)) => reshape.moved,
+        _ => 0,
+    };
+    let start = of.data.offset.saturating_sub(moved);
+    let data = Range::new(start, of.data.end() - start);
+    Superblock { data, ..of.clone() }
+}
+
+/// What a superblock says that nothing is written by; `None`: it is understood whole.
+pub(in crate::array) fn not_understood(superblock: &Superblock) -> Option<String> {
+    let known = REFUSED
+        .iter()
+        .find(|(bit, _)| superblock.features & bit != 0);
+    match (known, superblock.unknown_features()) {
+        (Some((_, why)), _) => Some((*why).to_owned()),
+        (None, 0) => None,
+        (None, unknown) => Some(format!("it uses unknown features {unknown:#x}")),
+    }
+}

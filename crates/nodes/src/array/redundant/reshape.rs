@@ -1,0 +1,302 @@
+//! Reshape: an array with parity gets another form (parts, chunk, layout) while it is used: what members must know of it.
+//!
+//! ```text
+//! begin ─► rows are moved, from the beginning to the end ─► pass to a position: durable ─► … ─► the last position ends it
+//! ```
+//!
+//! Data begin nearer to the beginning of each member afterwards, so that new rows are written where nothing is: md does so where
+//! superblocks leave room in front of the data, and needs no backup file then.
+//!
+//! # Invariants
+//!
+//! * New rows are written only to places that hold nothing, as far as members know durably how far the reshape has come.
+//! * A byte is read and written where members know, durably, that it is. A position is passed behind a flush of what was moved there.
+//! * No bit of a bitmap is cleared while a reshape goes on: after an unclean end all parity is computed again.
+//! * No member is rebuilt meanwhile, and no bad block is noted: a member that cannot be written has failed.
+//!
+//! # What it does not do
+//!
+//! It takes no disk away, does not change the level, and needs room in front of the data. It moves no rows ([`rows`](super::rows)), and
+//! keeps no partial parity logs: they are dropped when it begins.
+
+use std::sync::Arc;
+
+use block::Range;
+
+use super::super::ArrayError;
+use super::super::assembly::{Facts, ReshapeFacts};
+use super::super::format::{self, Form, PLACE_LEN, Reshape};
+use super::bits::Bits;
+use super::layout::Layout;
+use super::member_table::{MemberTable, Slot, SlotState};
+use super::members::SlotId;
+use super::placement::Places;
+use super::state::State;
+use super::{RedundantArray, row_section};
+
+/// Data are moved by no more than this, bytes, where a chunk is not larger: rows in flight fit in it.
+const MOVED_MAX: u64 = 16 << 20;
+
+/// The form that an array is to get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::array) struct NewForm {
+    pub(in crate::array) parts: u32,
+    pub(in crate::array) layout: u32,
+    pub(in crate::array) chunk: u64,
+}
+
+impl Slot {
+    /// Its data begin nearer to the beginning once a reshape has ended, and places count from there.
+    pub(super) fn move_data(&mut self, by: u64) {
+        self.data_moved = by;
+        self.target.move_data(by);
+    }
+
+    /// What its superblock says of how data lie.
+    pub(super) fn form(&self, facts: &Facts) -> Form {
+        let data = self.superblock.data;
+        let Some(reshape) = &facts.reshape else {
+            let start = data.offset - self.data_moved;
+            return Form {
+                layout: facts.layout,
+                chunk: facts.chunk,
+                data: Range::new(start, data.end() - start),
+                reshape: None,
+            };
+        };
+        let added = facts.parts.cast_signed() - reshape.parts.cast_signed();
+        Form {
+            layout: reshape.layout,
+            chunk: reshape.chunk,
+            data,
+            reshape: Some(Reshape {
+                position: reshape.position,
+                members_added: added,
+                level: facts.level,
+                layout: facts.layout,
+                chunk: facts.chunk,
+                data_moved: -self.data_moved.cast_signed(),
+                backwards: false,
+            }),
+        }
+    }
+
+    /// Its superblock is what was written last.
+    fn read_again(&mut self) {
+        let version = self.superblock.version;
+        if let Ok(Some(written)) = format::decode(version, self.at, &self.bytes) {
+            self.superblock = written;
+        }
+    }
+
+    /// Bytes in front of its data that nothing is in. `bitmap`: bytes of its bitmap.
+    fn room_in_front(&self, bitmap: u64) -> u64 {
+        let of = &self.superblock;
+        let data = of.data.offset;
+        let places = [
+            Some(Range::new(self.at, PLACE_LEN)),
+            of.bitmap_at.map(|at| Range::new(at, bitmap)),
+            of.bad_blocks,
+        ];
+        let ends = places.into_iter().flatten().map(|place| place.end());
+        let end = ends.filter(|end| *end <= data).max().unwrap_or(data);
+        data - end
+    }
+}
+
+impl MemberTable {
+    /// Spares hold the new parts from now on, and places count from where data begin afterwards.
+    fn begin_reshape(&mut self, layout: Arc<Layout>, spares: &[SlotId], moved: u64) {
+        for id in spares {
+            let part = u16::try_from(self.parts.len()).expect("parts are few");
+            let slot = &mut self.slots[id.0];
+            assert_eq!(slot.state, SlotState::Spare, "only a spare is given a part");
+            slot.part = Some(part);
+            slot.state = SlotState::InSync;
+            self.parts.push(Some(*id));
+        }
+        let holders = self.slots.iter_mut().filter(|slot| slot.holds());
+        holders.for_each(|slot| slot.move_data(moved));
+        self.set_layout(layout);
+    }
+
+    fn set_layout(&mut self, layout: Arc<Layout>) {
+        self.layout = layout;
+        self.rebuild_view();
+    }
+}
+
+impl State {
+    /// The array begins to get another form. Nothing may be under way.
+    fn begin_reshape(
+        &mut self,
+        form: NewForm,
+        spares: &[SlotId],
+        moved: u64,
+    ) -> Result<(), ArrayError> {
+        let before = &self.facts;
+        let facts = Facts {
+            layout: form.layout,
+            chunk: form.chunk,
+            parts: form.parts,
+            reshape: Some(ReshapeFacts {
+                position: 0,
+                layout: before.layout,
+                chunk: before.chunk,
+                parts: before.parts,
+                moved,
+            }),
+            ..before.clone()
+        };
+        let layout = Arc::new(Layout::of(&facts)?);
+        self.facts = facts;
+        self.members.begin_reshape(layout, spares, moved);
+        if let Some(bits) = &mut self.bits {
+            bits.want_all();
+            bits.write_all();
+        }
+        self.writes_form = true;
+        self.change_flushed(true);
+        Ok(())
+    }
+
+    /// Members are to know that the reshape has come to `position`. Requests go on as before until they do.
+    fn pass(&mut self, position: u64) {
+        let layout = &self.members.layout;
+        let sections = layout.sections();
+        let size = row_section::size_of(&sections.after().layout, self.facts.member_size);
+        if let Some(reshape) = &mut self.facts.reshape {
+            reshape.position = position;
+        }
+        if position == size {
+            self.facts.reshape = None;
+            self.facts.size = size;
+        }
+        self.change_flushed(true);
+    }
+
+    /// They know. Whether the reshape has ended.
+    fn passed(&mut self) -> bool {
+        let layout = Layout::of(&self.facts).expect("the form was checked when the reshape began");
+        self.members.set_layout(Arc::new(layout));
+        let has_ended = self.facts.reshape.is_none();
+        for slot in &mut self.members.slots {
+            slot.read_again();
+            if has_ended {
+                slot.data_moved = 0;
+            }
+        }
+        has_ended
+    }
+
+    /// By how much data of all members can be moved to the beginning, at least by `least`.
+    fn room_in_front(&self, spares: &[SlotId], least: u64) -> Result<u64, ArrayError> {
+        let bitmap = self.bits.as_ref().map_or(0, Bits::len_on_disk);
+        let slots = self.members.slots.iter();
+        let slots = slots.filter(|slot| slot.holds() || spares.contains(&slot.target.slot));
+        let rooms = slots.map(|slot| (slot.room_in_front(bitmap), slot));
+        let Some((room, slot)) = rooms.min_by_key(|(room, _)| *room) else {
+            return Ok(0);
+        };
+        if room < least {
+            return Err(ArrayError::refused(
+                format!(
+                    "{} has {room} bytes of room in front of its data, and a reshape needs {least}",
+                    slot.target.name
+                ),
+                "let mdadm do it, with a backup file: mdadm --grow --backup-file",
+            ));
+        }
+        // Half of it is left to the next one.
+        Ok((room / 2).min(MOVED_MAX) / least * least).map(|moved| moved.max(least))
+    }
+}
+
+impl RedundantArray {
+    /// Whether a reshape is going on, as members know durably.
+    pub(in crate::array) fn is_reshaping(&self) -> bool {
+        self.layout().is_reshaping()
+    }
+
+    /// How far a reshape has come, and of how much, bytes of the array.
+    pub(in crate::array) fn reshaped_to(&self) -> Option<(u64, u64)> {
+        let guarded = self.lock();
+        let state = &guarded.state;
+        let sections = state.members.layout.parity()?;
+        sections.before()?;
+        let after = sections.after();
+        let size = row_section::size_of(&after.layout, state.facts.member_size);
+        Some((after.range.end(), size))
+    }
+
+    /// By how much data are moved for a form, so that what belongs to the superblocks stays where it is.
+    ///
+    /// # Errors
+    /// A member has not enough room in front of its data.
+    pub(in crate::array) fn distance_for(
+        &self,
+        form: NewForm,
+        spares: &[SlotId],
+    ) -> Result<u64, ArrayError> {
+        let guarded = self.lock();
+        let state = &guarded.state;
+        let least = form.chunk.max(state.facts.chunk);
+        let moved = state.room_in_front(spares, least)?;
+        let bitmap = state.bits.as_ref().map_or(0, Bits::len_on_disk);
+        for slot in &state.members.slots {
+            if !slot.holds() && !spares.contains(&slot.target.slot) {
+                continue;
+            }
+            let mut superblock = slot.superblock.clone();
+            superblock.data.offset -= moved;
+            superblock.ppl = None;
+            let places = Places {
+                superblock: &superblock,
+                at: slot.at,
+                used: state.facts.member_size,
+                bitmap,
+                disk: slot.target.disk.geometry().size,
+                block: slot.target.disk.geometry().block_size,
+            };
+            places.check("the array is not reshaped", &slot.target.name, "")?;
+        }
+        Ok(moved)
+    }
+
+    /// The array begins to get another form, in memory. Nothing may be under way.
+    ///
+    /// # Errors
+    /// The form cannot be.
+    pub(super) fn set_reshaping(
+        &self,
+        form: NewForm,
+        spares: &[SlotId],
+        moved: u64,
+    ) -> Result<(), ArrayError> {
+        self.lock().state.begin_reshape(form, spares, moved)
+    }
+
+    /// Members are to know that the reshape has come to `position`.
+    pub(super) fn pass(&self, position: u64) {
+        self.lock().state.pass(position);
+    }
+
+    /// They know: requests go where it was moved to. At the end the array has its new size.
+    pub(super) fn passed(&self) {
+        let (has_ended, size) = {
+            let state = &mut self.lock().state;
+            (state.passed(), state.facts.size)
+        };
+        if has_ended {
+            self.geometry.grow(size);
+        }
+    }
+
+    /// Names of members with bad blocks.
+    pub(in crate::array) fn with_bad_blocks(&self) -> Vec<String> {
+        let guarded = self.lock();
+        let slots = guarded.state.members.slots.iter();
+        let bad = slots.filter(|slot| slot.holds() && !slot.bad.is_empty());
+        bad.map(|slot| slot.target.name.clone()).collect()
+    }
+}

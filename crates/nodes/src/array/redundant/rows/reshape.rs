@@ -1,0 +1,222 @@
+//! Rows are moved into the form that a reshape gives to an array, window by window.
+//!
+//! ```text
+//! read what lies as before ─► whole new rows, with parity ─► flush, position: durable ─► requests go there
+//! └───────────────────── both places are locked meanwhile ─────────────────────────┘
+//! ```
+//!
+//! # Invariants
+//!
+//! * A window is moved in a task of the array: a worker that is dropped leaves nothing half known.
+//! * While members may know of a position that is not used yet, what lies before it is locked.
+//! * What lies behind the old end of the array is zero, and its parity fits.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use block::{IoBufs, IoError, Operation, Range, WriteFlags};
+use engine::clock;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+
+use super::super::super::ArrayError;
+use super::super::super::parity::member_reads::SpanReader;
+use super::super::super::parity::plan::{Bytes, footprint, run, single};
+use super::super::super::parity::stripe_compute::{MemberWrite, parity_writes};
+use super::super::super::parity::stripe_plan::{ParityTrust, StripeMembers, plan_stripe};
+use super::super::RedundantArray;
+use super::super::member_table::Failing;
+use super::super::members::SlotId;
+use super::super::range_locks::Kind;
+use super::super::reshape::NewForm;
+use super::super::row_section::RowSection;
+use super::super::state::State;
+use super::columns::{Columns, held};
+use super::sync::RowStop;
+use crate::blocks::slice;
+use crate::zeroes::zeroes;
+
+/// New rows that are written at once.
+const ROWS_AT_ONCE: usize = 8;
+/// How long regions of files that were handed out are waited for, and how often they are looked at.
+const LENT_MAX: Duration = Duration::from_secs(60);
+const LENT_LOOK: Duration = Duration::from_millis(10);
+/// How long after a failure members are written again.
+const RETRY: Duration = Duration::from_secs(1);
+
+impl RedundantArray {
+    /// The array begins to get another form: `spares` hold the new parts, and data are moved by so many bytes to the beginning.
+    /// Durable when it resolves.
+    ///
+    /// # Errors
+    /// The form cannot be, members cannot be written, or a reader does not end.
+    pub(in crate::array) async fn begin_reshape(
+        &self,
+        form: NewForm,
+        spares: Vec<SlotId>,
+        moved: u64,
+    ) -> Result<(), ArrayError> {
+        self.in_task(move |array| async move {
+            array.rows.lends_nothing.store(true, Ordering::Release);
+            let begun = array.begin(form, &spares, moved).await;
+            array.rows.lends_nothing.store(false, Ordering::Release);
+            begun
+        })
+        .await
+    }
+
+    async fn begin(&self, form: NewForm, spares: &[SlotId], moved: u64) -> Result<(), ArrayError> {
+        let failed = |error: IoError| {
+            ArrayError::refused(format!("the reshape cannot begin: {error}"), None)
+        };
+        self.returned().await?;
+        let whole = Range::new(0, self.layout().sync_size());
+        let turn = self.turn(Operation::Write, whole, Kind::Window).await;
+        let _turn = turn.map_err(failed)?;
+        let _in_place = self.rows.in_place.write().await;
+        self.set_reshaping(form, spares, moved)?;
+        self.rows.drop_logs();
+        self.record_at_last().await.map_err(failed)?;
+        self.passed();
+        Ok(())
+    }
+
+    /// Waits for readers of regions of files: what they read will be written over.
+    async fn returned(&self) -> Result<(), ArrayError> {
+        let lent = || {
+            let view = self.view();
+            let mut holders = view.holders();
+            holders.any(|holder| !holder.target.lent.are_returned())
+        };
+        let mut left = LENT_MAX;
+        while lent() {
+            if left.is_zero() {
+                let seconds = LENT_MAX.as_secs();
+                return Err(ArrayError::refused(
+                    format!("a client has not taken what it reads for {seconds} s"),
+                    "disconnect it, or begin the reshape later",
+                ));
+            }
+            clock::sleep(LENT_LOOK).await;
+            left = left.saturating_sub(LENT_LOOK);
+        }
+        Ok(())
+    }
+
+    /// Makes durable what members must know, however often that fails: some may know it already, and nothing else may be written
+    /// to them.
+    async fn record_at_last(&self) -> Result<(), IoError> {
+        loop {
+            let Err(error) = self.record(State::is_recorded).await else {
+                return Ok(());
+            };
+            if self.takeover().is_some() || self.lock().state.stopped {
+                return Err(error);
+            }
+            tracing::error!("{}: {error}", self.name());
+            clock::sleep(RETRY).await;
+        }
+    }
+
+    /// Moves the next rows, about `wanted` bytes of the array. `None`: all are moved.
+    ///
+    /// # Errors
+    /// What is moved cannot be read, or members cannot be written.
+    pub(in crate::array) async fn move_rows(&self, wanted: u64) -> Result<Option<Range>, RowStop> {
+        self.in_task(move |array| async move {
+            let layout = array.layout();
+            let sections = layout.sections();
+            let (Some(range), Some(before)) = (sections.next_move(wanted), sections.before())
+            else {
+                return Ok(None);
+            };
+            let after = *sections.after();
+            let place = after.place(footprint(&after.layout, range));
+            let old = before.range;
+            let old = Range::new(old.offset, range.end().min(old.end()) - old.offset);
+            let old_columns = footprint(&before.layout, old);
+            let hull = match old.is_empty() {
+                true => place,
+                false => {
+                    let end = before.place(old_columns).end();
+                    Range::new(place.offset, end - place.offset)
+                }
+            };
+            let turn = array.turn(Operation::Write, hull, Kind::Window).await;
+            let _turn = turn.map_err(RowStop::Failed)?;
+            let mut data = IoBufs::new();
+            if !old.is_empty() {
+                let columns = Columns::of(&array, *before, old_columns);
+                let is_complete = !columns.lost.touches_any(old_columns);
+                let read = SpanReader(&columns).read(old, is_complete).await;
+                data = read.map_err(RowStop::Lost)?;
+                array.repair_reads(&columns).await;
+            }
+            data.extend(zeroes(Range::new(0, range.len - old.len).len_usize()));
+            array.write_new_rows(after, range, &data).await?;
+            array.pass(range.end());
+            array.record_at_last().await.map_err(RowStop::Failed)?;
+            array.passed();
+            Ok(Some(range))
+        })
+        .await
+    }
+
+    /// Writes whole rows to places that hold nothing.
+    async fn write_new_rows(
+        &self,
+        section: RowSection,
+        range: Range,
+        data: &IoBufs,
+    ) -> Result<(), RowStop> {
+        let row_len = section.layout.row_len();
+        let rows = range.offset / row_len..range.end() / row_len;
+        let writes = rows.map(|row| {
+            let at = Range::new(0, row * row_len - range.offset).len_usize();
+            let data = slice(data, at, Range::new(0, row_len).len_usize());
+            self.write_new_row(section, row, data)
+        });
+        let writes = stream::iter(writes).buffer_unordered(ROWS_AT_ONCE);
+        writes.try_collect().await
+    }
+
+    async fn write_new_row(
+        &self,
+        section: RowSection,
+        row: u64,
+        data: IoBufs,
+    ) -> Result<(), RowStop> {
+        let (layout, start) = (&section.layout, row * section.layout.row_len());
+        let mut writes = Vec::new();
+        let mut at = start;
+        while at < start + layout.row_len() {
+            let chunk = Range::new(at, run(layout, at));
+            let skip = Range::new(0, at - start).len_usize();
+            writes.push(MemberWrite {
+                bytes: single(layout, chunk).expect("a run lies on one part"),
+                data: slice(&data, skip, chunk.len_usize()),
+            });
+            at = chunk.end();
+        }
+        let columns = Columns::of(self, section, section.columns_of(row));
+        let members = StripeMembers {
+            lost: &columns.lost,
+            held: &held(&columns.view),
+            trust: ParityTrust::Unsynced,
+        };
+        let written: Vec<Bytes> = writes.iter().map(|write| write.bytes).collect();
+        let plan = plan_stripe(layout.row(row), &written, members);
+        let plan = plan.map_err(|gone| RowStop::Failed(self.row_is_gone(&columns, &gone, &[])))?;
+        assert!(plan.reads.is_empty(), "whole rows are written");
+        let parity = parity_writes(&plan, &[], &writes);
+        writes.extend(parity);
+        for answer in self.send_row(&columns, writes, WriteFlags::empty()).await {
+            let Err(error) = answer.result else {
+                continue;
+            };
+            if self.fail_slot(answer.target.slot, &error.to_string()) == Failing::Last {
+                return Err(RowStop::Failed(error));
+            }
+        }
+        Ok(())
+    }
+}

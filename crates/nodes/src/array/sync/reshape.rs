@@ -1,0 +1,162 @@
+//! Arrays with parity that get another form: what is requested, and the work in the background.
+//!
+//! # Invariants
+//!
+//! * A reshape begins only with all members in sync, and with parity that fits.
+//! * Nothing is changed before all that it needs is there: spares, room in front of the data, a size that does not shrink.
+
+use engine::clock;
+
+use super::super::format::{Level, Version};
+use super::super::parity::layout::Layout;
+use super::super::redundant::{NewForm, SlotId, SlotState, size_of};
+use super::super::{ArrayError, NewShape};
+use super::manager::{End, LOOK, SyncManager};
+use super::sync_job::SyncJob;
+use super::window::Stop;
+
+/// Bytes of the array that are moved at once, while users are there: each window ends with a commit, which they wait for.
+const WINDOW_MIN: u64 = 4 << 20;
+/// And without users.
+const WINDOW_MAX: u64 = 32 << 20;
+/// Smallest chunk that an array gets, bytes, and the largest.
+const CHUNK_MIN: u64 = 4096;
+const CHUNK_MAX: u64 = 1 << 30;
+
+fn refused(what: impl Into<String>, next: &'static str) -> ArrayError {
+    ArrayError::refused(what.into(), next)
+}
+
+impl SyncManager {
+    /// The array is to get another form: spares hold the new parts. Durable when it resolves; rows are moved in the background.
+    pub(in crate::array) async fn reshape(&self, shape: NewShape) -> Result<(), ArrayError> {
+        let _one = self.life.lock().await;
+        self.must_write()?;
+        let form = self.new_form(shape)?;
+        self.must_be_at_rest()?;
+        let spares = self.new_members(form.parts)?;
+        let moved = self.array.distance_for(form, &spares)?;
+        self.array.begin_reshape(form, spares, moved).await?;
+        self.changed();
+        Ok(())
+    }
+
+    /// The form that is requested, if the array can have it.
+    fn new_form(&self, shape: NewShape) -> Result<NewForm, ArrayError> {
+        let facts = self.array.facts();
+        let level = facts.level;
+        if !matches!(level, Level::Raid4 | Level::Raid5 | Level::Raid6) {
+            let what = format!("{level} is not reshaped here: only arrays with parity are");
+            return Err(refused(what, "let mdadm do that: mdadm --grow"));
+        }
+        if !matches!(facts.version, Version::V1_0 | Version::V1_1 | Version::V1_2) {
+            let what = format!("superblocks {} have no room for a reshape", facts.version);
+            return Err(refused(what, "let mdadm do it, with a backup file"));
+        }
+        let form = NewForm {
+            parts: shape.parts.unwrap_or(facts.parts),
+            layout: shape.layout.unwrap_or(facts.layout),
+            chunk: shape.chunk.unwrap_or(facts.chunk),
+        };
+        if form.parts < facts.parts {
+            let what = format!(
+                "the array has {} members: it does not get fewer here",
+                facts.parts
+            );
+            return Err(refused(
+                what,
+                "let mdadm do that: mdadm --grow --raid-devices",
+            ));
+        }
+        if (form.parts, form.layout, form.chunk) == (facts.parts, facts.layout, facts.chunk) {
+            return Err(ArrayError::refused("the array has that form already", None));
+        }
+        let is_chunk =
+            |chunk: u64| chunk.is_power_of_two() && (CHUNK_MIN..=CHUNK_MAX).contains(&chunk);
+        if !is_chunk(form.chunk) || !is_chunk(facts.chunk) {
+            let what = format!(
+                "chunks of {} bytes do not become chunks of {}",
+                facts.chunk, form.chunk
+            );
+            return Err(refused(what, "chunks are powers of two, from 4 KiB on"));
+        }
+        if !facts.member_size.is_multiple_of(form.chunk) {
+            let what = format!(
+                "members of {} bytes are not made of whole chunks of {}",
+                facts.member_size, form.chunk
+            );
+            return Err(refused(what, "choose a smaller chunk"));
+        }
+        let layout = Layout::new(level, form.layout, form.parts, form.chunk);
+        let layout = layout.map_err(|what| ArrayError::refused(what, None))?;
+        let size = size_of(&layout, facts.member_size);
+        if i64::try_from(size).is_err() || size < facts.size {
+            let what = format!("the array would have {size} bytes");
+            return Err(ArrayError::refused(what, None));
+        }
+        Ok(form)
+    }
+
+    /// Refuses while members are missing, or anything is done.
+    fn must_be_at_rest(&self) -> Result<(), ArrayError> {
+        let status = self.array.status();
+        if status.working < status.parts {
+            let what = format!(
+                "the array has {} of its {} members: it is not reshaped without them",
+                status.working, status.parts
+            );
+            return Err(refused(what, "add a disk and wait until it is rebuilt"));
+        }
+        if status.resync_pending || self.has_work() {
+            return Err(refused(
+                "something else is done in the background, or is to be",
+                "wait until that has ended (outboard array wait)",
+            ));
+        }
+        if let Some(name) = self.array.with_bad_blocks().first() {
+            let what = format!("{name} has bad blocks: it is not reshaped with them");
+            return Err(refused(what, "replace it first (replace)"));
+        }
+        Ok(())
+    }
+
+    /// The spares that hold the new parts.
+    fn new_members(&self, parts: u32) -> Result<Vec<SlotId>, ArrayError> {
+        let added = parts - self.array.facts().parts;
+        let slots = self.array.slot_states().into_iter();
+        let spares = slots.filter(|(.., state)| *state == SlotState::Spare);
+        let spares: Vec<SlotId> = spares.map(|(slot, ..)| slot).collect();
+        let wanted = usize::try_from(added).expect("members are few");
+        if spares.len() < wanted {
+            let what = format!("{wanted} spares are needed, and there are {}", spares.len());
+            return Err(refused(what, "add disks first (add)"));
+        }
+        Ok(spares.into_iter().take(wanted).collect())
+    }
+
+    /// Moves rows until all are, one window after the other: each is behind what members know durably.
+    pub(super) async fn reshape_rows(&self, sync_job: &mut SyncJob) -> Result<End, Stop> {
+        loop {
+            if self.state().stopped || self.array.takeover().is_some() {
+                return Ok(End::Early);
+            }
+            let wait = self.pause(sync_job);
+            if !wait.is_zero() {
+                clock::sleep(wait.min(LOOK)).await;
+                continue;
+            }
+            let wanted = match sync_job.rate.windows() {
+                0 | 1 => WINDOW_MIN,
+                _ => WINDOW_MAX,
+            };
+            let begun = self.now();
+            let Some(moved) = self.array.move_rows(wanted).await? else {
+                return Ok(End::Well);
+            };
+            sync_job.rate.take(begun, moved.len);
+            let now = self.now();
+            sync_job.rate.took(moved.len, now.saturating_sub(begun));
+            self.state().advance(now, moved.len, moved.end());
+        }
+    }
+}
