@@ -1,7 +1,7 @@
 //! Applies a change to an array that is open in this process: in a server, below an attached device, or for the
 //! duration of a command.
 
-use nodes::array::{AddOptions, Array, Candidate, SyncKind};
+use nodes::array::{AddOptions, Array, Candidate, NewShape, SyncKind};
 
 use super::member_checks;
 use crate::control::ArrayStep;
@@ -72,6 +72,18 @@ pub(crate) async fn apply(
         ArrayStep::Remove { member } => array.remove(&member).await,
         ArrayStep::Replace { member, with } => array.replace(&member, with.as_deref()).await,
         ArrayStep::Grow { parts } => array.grow(parts).await,
+        ArrayStep::Reshape {
+            parts,
+            layout,
+            chunk,
+        } => {
+            let shape = NewShape {
+                parts,
+                layout,
+                chunk,
+            };
+            array.reshape(shape).await
+        }
         ArrayStep::Scrub { repair: true } => array.scrub(SyncKind::Repair),
         ArrayStep::Scrub { repair: false } => array.scrub(SyncKind::Check),
         ArrayStep::StopScrub => {

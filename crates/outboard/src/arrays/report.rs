@@ -168,6 +168,8 @@ pub(crate) enum SyncOperation {
     Resync,
     /// A member is rebuilt, in full or by the bitmap.
     Recovery,
+    /// The array gets another form.
+    Reshape,
     /// Copies are compared.
     Check,
     /// Copies are compared, and differences repaired.
@@ -329,6 +331,7 @@ impl From<SyncKind> for SyncOperation {
         match kind {
             SyncKind::Resync => Self::Resync,
             SyncKind::Recovery => Self::Recovery,
+            SyncKind::Reshape => Self::Reshape,
             SyncKind::Check => Self::Check,
             SyncKind::Repair => Self::Repair,
         }
@@ -337,7 +340,13 @@ impl From<SyncKind> for SyncOperation {
 
 impl SyncOperation {
     /// All of them.
-    pub(crate) const ALL: [Self; 4] = [Self::Resync, Self::Recovery, Self::Check, Self::Repair];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Resync,
+        Self::Recovery,
+        Self::Reshape,
+        Self::Check,
+        Self::Repair,
+    ];
 
     /// Whether copies are compared.
     pub(crate) const fn is_scrub(self) -> bool {
@@ -349,6 +358,7 @@ impl SyncOperation {
         match self {
             Self::Resync => "resync",
             Self::Recovery => "recovery",
+            Self::Reshape => "reshape",
             Self::Check => "check",
             Self::Repair => "repair",
         }

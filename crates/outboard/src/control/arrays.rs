@@ -59,6 +59,18 @@ pub(crate) enum ArrayStep {
         /// How many.
         parts: u32,
     },
+    /// Give an array with parity another form; what is not given stays.
+    Reshape {
+        /// Members of the complete array.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parts: Option<u32>,
+        /// Layout, by the level's own numbers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        layout: Option<u32>,
+        /// Chunk, bytes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chunk: Option<u64>,
+    },
     /// Compare all copies.
     Scrub {
         /// Repair differences.
@@ -86,6 +98,10 @@ impl fmt::Display for ArrayStep {
                 with: Some(with),
             } => write!(f, "to replace {member} with {with}"),
             Self::Grow { parts } => write!(f, "to have {parts} copies"),
+            Self::Reshape {
+                parts: Some(parts), ..
+            } => write!(f, "to be reshaped to {parts} members"),
+            Self::Reshape { .. } => f.write_str("to be reshaped"),
             Self::Scrub { repair: false } => f.write_str("a scrub"),
             Self::Scrub { repair: true } => f.write_str("a scrub that repairs"),
             Self::StopScrub => f.write_str("to end a scrub"),

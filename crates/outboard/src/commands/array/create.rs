@@ -195,20 +195,9 @@ fn check(args: &Args) -> Result<(), Failure> {
 
 /// What `--layout` says, as md's number.
 fn layout(args: &Args) -> Result<Option<u32>, Failure> {
-    let Some(text) = &args.layout else {
-        return Ok(None);
-    };
-    match words::layout(args.level, text) {
-        Some(Ok(number)) => Ok(Some(number)),
-        Some(Err(next)) => {
-            let what = format!("{} has no layout `{text}`", args.level);
-            Err(Failure::usage(what).next(next))
-        }
-        None => {
-            let what = format!("{} has no layouts", args.level);
-            Err(Failure::usage(what).next("leave --layout away"))
-        }
-    }
+    let text = args.layout.as_deref();
+    text.map(|text| words::layout_of(args.level, text))
+        .transpose()
 }
 
 /// What `--consistency-policy` and `--bitmap` say.

@@ -1,21 +1,39 @@
-//! `outboard array grow`: another number of copies.
+//! `outboard array grow`: another number of copies or members, another chunk or layout.
+//!
+//! A reshape is carried out by the process that has the array: users read and write meanwhile. Where it is ended early, the next process
+//! that opens the array goes on with it, outboard or Linux.
 
 use super::outcome::{Change, Waits, Whose, apply};
 use super::target::ArrayArgs;
+use super::words;
 use crate::arrays::report::ArrayReport;
 use crate::control::ArrayStep;
 use crate::failure::Failure;
+use crate::graph::ByteSize;
 use crate::output::Format;
 
 /// Arguments of `array grow`.
 #[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("form").required(true).multiple(true)))]
 pub(crate) struct Args {
     #[command(flatten)]
     array: ArrayArgs,
 
     /// How many copies the mirror is to have; spares fill new places
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    copies: u32,
+    #[arg(long, value_name = "N", group = "form", conflicts_with_all = ["devices", "chunk", "layout"], value_parser = clap::value_parser!(u32).range(1..))]
+    copies: Option<u32>,
+
+    /// How many members an array with parity is to have: spares become members, and data are spread over all
+    #[arg(long, value_name = "N", group = "form", visible_alias = "raid-devices", value_parser = clap::value_parser!(u32).range(1..))]
+    devices: Option<u32>,
+
+    /// The chunk that an array with parity is to have
+    #[arg(long, short, value_name = "SIZE", group = "form")]
+    chunk: Option<ByteSize>,
+
+    /// Where parity of level 5 or 6 is to be, by mdadm's names: left-symmetric, right-asymmetric, parity-last …
+    #[arg(long, value_name = "LAYOUT", group = "form")]
+    layout: Option<String>,
 
     #[command(flatten)]
     waits: Waits,
@@ -27,7 +45,21 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
 }
 
 impl Change for Args {
-    fn step(&self, _: &ArrayReport, _: Whose) -> Result<Option<ArrayStep>, Failure> {
-        Ok(Some(ArrayStep::Grow { parts: self.copies }))
+    fn step(&self, report: &ArrayReport, _: Whose) -> Result<Option<ArrayStep>, Failure> {
+        if let Some(parts) = self.copies {
+            return Ok(Some(ArrayStep::Grow { parts }));
+        }
+        let layout = self.layout.as_deref().map(|text| layout(report, text));
+        Ok(Some(ArrayStep::Reshape {
+            parts: self.devices,
+            layout: layout.transpose()?,
+            chunk: self.chunk.map(|size| size.0),
+        }))
     }
+}
+
+/// A layout of the array's level, as md's number.
+fn layout(report: &ArrayReport, text: &str) -> Result<u32, Failure> {
+    let level = words::level(&report.level).map_err(Failure::usage)?;
+    words::layout_of(level, text)
 }

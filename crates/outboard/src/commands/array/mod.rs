@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Replace(replace::Args),
     /// Read all copies and compare them
     Scrub(scrub::Args),
-    /// Change how many copies a mirror has
+    /// Change how many copies a mirror has; members, chunk or layout of an array with parity
     Grow(grow::Args),
     /// Wait until nothing is done in the background
     Wait(wait::Args),

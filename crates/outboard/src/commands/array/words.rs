@@ -3,6 +3,7 @@
 use nodes::array::ConsistencyChoice;
 use nodes::array::format::{Level, Version, parity_layout};
 
+use crate::failure::Failure;
 use crate::graph::ByteSize;
 
 /// `--level`
@@ -41,6 +42,21 @@ pub(super) fn layout(level: Level, text: &str) -> Option<Result<u32, String>> {
         }
         Level::Raid10 => Some(copies(text)),
         _ => None,
+    }
+}
+
+/// The same, or why there is none.
+pub(super) fn layout_of(level: Level, text: &str) -> Result<u32, Failure> {
+    match layout(level, text) {
+        Some(Ok(number)) => Ok(number),
+        Some(Err(next)) => {
+            let what = format!("{level} has no layout `{text}`");
+            Err(Failure::usage(what).next(next))
+        }
+        None => {
+            let what = format!("{level} has no layouts");
+            Err(Failure::usage(what).next("leave --layout away"))
+        }
     }
 }
 

@@ -1,0 +1,190 @@
+# An array with parity gets another form while it is used, begun by us or by the kernel's md, and ended by the other one:
+#
+# * what we reshaped, the kernel assembles, with its new size;
+# * a reshape that we began, and stopped, the kernel goes on with;
+# * a reshape that the kernel began, we go on with, while the array is written.
+#
+# What is written meanwhile is there. Afterwards the data are what was written, what is new holds zeroes, and the kernel's check finds
+# no difference.
+#: outboard host
+#: processors 1
+#: disk A 24M
+#: disk B 24M
+#: disk C 24M
+#: disk D 24M
+#: disk E 24M
+#: disk PATTERN 16M
+#: timeout 600
+
+. /guest/arrays.sh
+
+# Writes so many KiB at that KiB through the kernel, the host does so to its model.
+put() {
+    dd if=/dev/vdf of=/dev/md0 bs=1k skip=$2 seek=$1 count=$2 conv=fsync,notrunc 2>/dev/null
+    host put $1 $2
+}
+
+# The array has the size of the model, and holds what that does, on all members.
+good() {
+    idle
+    same "$name, $1, bytes" "$(size)" "$(host size)"
+    same "$name, $1" "$(sum /dev/md0)" "$(host sum)"
+    check
+    echo "$name, $1: the kernel agrees"
+}
+
+# The letters of the members, and of those that are new (`-`: none).
+together() {
+    echo "$1$2" | tr -d -
+}
+
+# reshaped LEVEL MEMBERS NEW FORM [OPTION…], the form with commas for spaces
+reshaped() {
+    name="$*" level=$1 letters=$2 new=$3 form=$4
+    shift 4
+
+    # Ours, to the end.
+    host begin $level $letters "$@"
+    host reshape $new $form
+    disks="$(devices $(together $letters $new))"
+    assemble
+    good "reshaped by us"
+    stop
+
+    # Ours begins, the kernel ends it.
+    host begin $level $letters "$@"
+    host begin_to_reshape $new $form
+    assemble
+    put 700 300
+    good "a reshape of ours, ended by the kernel"
+    put 12000 50
+    stop
+}
+
+# The kernel begins, ours ends it: grown LEVEL MEMBERS SPARE COUNT [OPTION…]
+grown() {
+    name="kernel: $*" level=$1 letters=$2 new=$3 count=$4
+    shift 4
+    host begin $level $letters "$@"
+    disks="$(devices $letters)"
+    assemble
+    quietly mdadm /dev/md0 --add /dev/vd$(echo $new | tr A-Z a-z)
+    echo 1500 >/proc/sys/dev/raid/speed_limit_max
+    echo 1000 >/proc/sys/dev/raid/speed_limit_min
+    quietly mdadm --grow /dev/md0 --raid-devices=$count
+    sleep 2
+    same "$name, at work" "$(md sync_action)" reshape
+    put 1000 100
+    disks="$(devices $letters$new)"
+    stop
+    echo 200000 >/proc/sys/dev/raid/speed_limit_max
+    host end_reshape $new
+    assemble
+    good "a reshape of the kernel's, ended by us"
+    stop
+}
+
+reshaped 5 ABC D --devices,4 --chunk=64K --consistency-policy=bitmap
+reshaped 5 ABC D --devices,4,--chunk,32K,--layout,left-asymmetric --chunk=16K --consistency-policy=ppl
+reshaped 6 ABCD E --devices,5 --chunk=16K --consistency-policy=resync
+reshaped 4 ABC D --devices,4 --chunk=16K --metadata=1.1 --consistency-policy=bitmap
+reshaped 5 ABCD - --layout,right-symmetric --chunk=16K --consistency-policy=bitmap
+grown 5 ABC D 4 --chunk=64K --consistency-policy=bitmap
+grown 6 ABCD E 5 --chunk=16K --consistency-policy=bitmap
+#: host
+. "$SCRIPTS/arrays/host.sh"
+if [ -e members ]; then
+    members=$(cat members)
+fi
+
+# The model gets the size of what is served, zeroes behind what it has.
+grow_model() {
+    truncate -s $(nbdinfo --size "$uri") model
+}
+
+# Adds a spare, and begins to reshape.
+ask_for() {
+    test $1 = - || ask add --disk $PWD/$1.img
+    ask grow $(echo $2 | tr , ' ')
+}
+
+# The new members are members from now on.
+with_new() {
+    test $1 = - || members="$members $(images $1)"
+    echo "$members" >members
+}
+
+case $1 in
+begin)
+    level=$2 members=$(images $3)
+    shift 3
+    test "$(head -c 8 PATTERN.img | tr -d '\0')" ||
+        head -c 16M /dev/urandom | dd of=PATTERN.img conv=notrunc status=none
+    echo "$members" >members
+    blank A.img B.img C.img D.img E.img
+    quietly outboard array create $members --level=$level --name=photos --assume-clean "$@"
+    serve "$(array "$members")"
+    size=$(nbdinfo --size "$uri")
+    head -c $size /dev/urandom >model
+    quietly nbdcopy model "$uri"
+    finish
+    ;;
+size)
+    stat -c %s model
+    ;;
+sum)
+    sum model
+    ;;
+put)
+    dd if=PATTERN.img of=model bs=1k skip=$3 seek=$2 count=$3 conv=notrunc status=none
+    ;;
+reshape)
+    serve "$(array "$members")"
+    ask_for $2 $3
+    writes 1 0 9000000 60 >list
+    write_both list
+    ask wait
+    outboard array status photos --server $server >said
+    grep -q "complete" said || {
+        cat said
+        exit 1
+    }
+    grow_model
+    finish
+    with_new $2
+    equal "$(array "$members")"
+    ;;
+begin_to_reshape)
+    first=${members%% *}
+    slow="throttle($PWD/$first, bytes=6M/s)"
+    serve "array($slow$(echo " ${members#* }" | sed 's/ /, /g'))"
+    ask_for $2 $3
+    sleep 1
+    writes 2 0 3000000 5 >list
+    write_both list
+    finish
+    mdadm --examine $first >said
+    grep -q "Reshape pos'n" said || {
+        cat said
+        echo "it was reshaped in no time, or not at all"
+        exit 1
+    }
+    with_new $2
+    # What is read of both halves.
+    equal "$(array "$members")"
+    # mdadm says the size that it is to get.
+    truncate -s $(mdadm --examine $first | sed -n 's/^ *Array Size : \([0-9]*\) KiB.*/\1/p')K model
+    ;;
+end_reshape)
+    with_new $2
+    mdadm --examine $2.img | grep "Reshape pos'n"
+    serve "$(array "$members")"
+    writes 6 0 9000000 20 >list
+    write_both list
+    ask wait
+    grow_model
+    finish
+    mdadm --examine $2.img | grep "Reshape pos'n" && exit 1
+    equal "$(array "$members")"
+    ;;
+esac
