@@ -12,9 +12,9 @@ use super::open::candidates;
 
 /// A reshape, of an array that is made so.
 #[derive(Debug, Clone)]
-struct Case {
-    recipe: Recipe,
-    shape: NewShape,
+pub(super) struct Case {
+    pub(super) recipe: Recipe,
+    pub(super) shape: NewShape,
 }
 
 impl Case {
@@ -32,15 +32,20 @@ impl Case {
     }
 
     /// Bytes of the array before, and after.
-    fn sizes(&self) -> [u64; 2] {
+    pub(super) fn sizes(&self) -> [u64; 2] {
         let parities = self.recipe.level.parities() as u64;
         [self.recipe.parts, self.parts()].map(|parts| (u64::from(parts) - parities) * MEMBER)
     }
 
-    fn disks(&self) -> Vec<Node> {
+    pub(super) fn mem_disks(&self) -> Vec<Arc<MemDisk>> {
         let len = DISK + self.recipe.ppl.unwrap_or(0);
-        let disk = |_| Arc::new(MemDisk::new(len)) as Node;
+        let disk = |_| Arc::new(MemDisk::new(len));
         (0..self.parts()).map(disk).collect()
+    }
+
+    fn disks(&self) -> Vec<Node> {
+        let disks = self.mem_disks().into_iter();
+        disks.map(|disk| disk as Node).collect()
     }
 
     /// The array, full of a pattern, with the spares that it needs.
@@ -76,7 +81,7 @@ impl Case {
     }
 }
 
-fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     let raid5 = Recipe::parity(Level::Raid5, 2, 3);
     let to = |recipe: &Recipe, layout, chunk| Case {
         recipe: recipe.clone(),

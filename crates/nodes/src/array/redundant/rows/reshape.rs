@@ -43,6 +43,16 @@ const LENT_LOOK: Duration = Duration::from_millis(10);
 /// How long after a failure members are written again.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// The places of new rows and of old ones, and what is between them.
+fn hull(after: &RowSection, range: Range, before: &RowSection, old: Range) -> Range {
+    let new = after.place(footprint(&after.layout, range));
+    if old.is_empty() {
+        return new;
+    }
+    let end = before.place(footprint(&before.layout, old)).end();
+    Range::new(new.offset, end - new.offset)
+}
+
 impl RedundantArray {
     /// The array begins to get another form: `spares` hold the new parts, and data are moved by so many bytes to the beginning.
     /// Durable when it resolves.
@@ -123,42 +133,46 @@ impl RedundantArray {
     /// What is moved cannot be read, or members cannot be written.
     pub(in crate::array) async fn move_rows(&self, wanted: u64) -> Result<Option<Range>, RowStop> {
         self.in_task(move |array| async move {
-            let layout = array.layout();
-            let sections = layout.sections();
-            let (Some(range), Some(before)) = (sections.next_move(wanted), sections.before())
-            else {
-                return Ok(None);
-            };
-            let after = *sections.after();
-            let place = after.place(footprint(&after.layout, range));
-            let old = before.range;
-            let old = Range::new(old.offset, range.end().min(old.end()) - old.offset);
-            let old_columns = footprint(&before.layout, old);
-            let hull = match old.is_empty() {
-                true => place,
-                false => {
-                    let end = before.place(old_columns).end();
-                    Range::new(place.offset, end - place.offset)
+            loop {
+                let layout = array.layout();
+                let sections = layout.sections();
+                let (Some(range), Some(before)) = (sections.next_move(wanted), sections.before())
+                else {
+                    return Ok(None);
+                };
+                let after = *sections.after();
+                let old = before.range;
+                let old = Range::new(old.offset, range.end().min(old.end()) - old.offset);
+                let place = hull(&after, range, before, old);
+                let turn = array.turn(Operation::Write, place, Kind::Window).await;
+                let _turn = turn.map_err(RowStop::Failed)?;
+                if array.layout().sections() != sections {
+                    // Another window came first.
+                    continue;
                 }
-            };
-            let turn = array.turn(Operation::Write, hull, Kind::Window).await;
-            let _turn = turn.map_err(RowStop::Failed)?;
-            let mut data = IoBufs::new();
-            if !old.is_empty() {
-                let columns = Columns::of(&array, *before, old_columns);
-                let is_complete = !columns.lost.touches_any(old_columns);
-                let read = SpanReader(&columns).read(old, is_complete).await;
-                data = read.map_err(RowStop::Lost)?;
-                array.repair_reads(&columns).await;
+                let mut data = array.read_old_rows(*before, old).await?;
+                data.extend(zeroes(Range::new(0, range.len - old.len).len_usize()));
+                array.write_new_rows(after, range, &data).await?;
+                array.pass(range.end());
+                array.record_at_last().await.map_err(RowStop::Failed)?;
+                array.passed();
+                return Ok(Some(range));
             }
-            data.extend(zeroes(Range::new(0, range.len - old.len).len_usize()));
-            array.write_new_rows(after, range, &data).await?;
-            array.pass(range.end());
-            array.record_at_last().await.map_err(RowStop::Failed)?;
-            array.passed();
-            Ok(Some(range))
         })
         .await
+    }
+
+    /// Reads what lies as it did before, in a window.
+    async fn read_old_rows(&self, section: RowSection, range: Range) -> Result<IoBufs, RowStop> {
+        if range.is_empty() {
+            return Ok(IoBufs::new());
+        }
+        let footprint = footprint(&section.layout, range);
+        let columns = Columns::of(self, section, footprint);
+        let is_complete = !columns.lost.touches_any(footprint);
+        let read = SpanReader(&columns).read(range, is_complete).await;
+        self.repair_reads(&columns).await;
+        read.map_err(RowStop::Lost)
     }
 
     /// Writes whole rows to places that hold nothing.

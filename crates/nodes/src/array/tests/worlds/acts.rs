@@ -64,7 +64,7 @@ async fn impatiently(array: Arc<Array>, op: Op, polls: u8) -> Option<Result<Vec<
 }
 
 /// An error of a step in the background.
-fn described(error: IoError) -> ArrayError {
+pub(super) fn described(error: IoError) -> ArrayError {
     ArrayError::Read {
         member: "the array".to_owned(),
         source: error,
@@ -72,7 +72,7 @@ fn described(error: IoError) -> ArrayError {
 }
 
 /// Carries out a request.
-async fn request(array: Arc<Array>, op: Op) -> Result<Vec<u8>, IoError> {
+pub(super) async fn request(array: Arc<Array>, op: Op) -> Result<Vec<u8>, IoError> {
     match op {
         Op::Read { range } => Ok(array.read(range).await?.concat()),
         Op::Write {

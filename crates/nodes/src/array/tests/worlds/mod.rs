@@ -32,6 +32,7 @@ mod growth;
 mod metadata;
 mod pace;
 mod record;
+mod reshapes;
 mod shape;
 mod world;
 
@@ -40,7 +41,8 @@ use std::time::Duration;
 
 use testkit::WorldSeeds;
 
-use self::world::World;
+use self::reshapes::ReshapeWorld;
+use self::world::{World, Wrong};
 use crate::array::external_input::given::Given;
 use crate::test_runtime::on_stopped_clock;
 
@@ -56,6 +58,8 @@ const OLD_FROM: u64 = 1 << 32;
 const PARITY_FROM: u64 = 1 << 33;
 /// Seeds from here on are worlds with partial parity logs.
 const PPL_FROM: u64 = 1 << 34;
+/// Seeds from here on are worlds in which an array is reshaped.
+const RESHAPE_FROM: u64 = 1 << 35;
 /// Tests that share the seeds before.
 const QUARTERS: u64 = 4;
 
@@ -71,18 +75,17 @@ struct Played {
 }
 
 fn play(seed: u64) -> Played {
+    if seed >= RESHAPE_FROM {
+        let mut world = ReshapeWorld::new(seed);
+        let wrong = wrong_with(seed, world.run());
+        return Played {
+            wrong,
+            story: world.story(),
+            record: world.record(),
+        };
+    }
     let mut world = World::new(seed);
-    let play = async {
-        let _given = Given::by(seed);
-        tokio::time::timeout(LONGEST, world.run()).await
-    };
-    let played = catch_unwind(AssertUnwindSafe(|| on_stopped_clock(play)));
-    let wrong = match played {
-        Ok(Ok(Ok(()))) => None,
-        Ok(Ok(Err(wrong))) => Some(wrong),
-        Ok(Err(_)) => Some("it hangs".to_owned()),
-        Err(_) => Some("it panicked".to_owned()),
-    };
+    let wrong = wrong_with(seed, world.run());
     Played {
         wrong,
         story: world.story(),
@@ -90,9 +93,24 @@ fn play(seed: u64) -> Played {
     }
 }
 
+/// Plays a world; what is wrong with it.
+fn wrong_with(seed: u64, run: impl Future<Output = Result<(), Wrong>>) -> Option<String> {
+    let play = async {
+        let _given = Given::by(seed);
+        tokio::time::timeout(LONGEST, run).await
+    };
+    let played = catch_unwind(AssertUnwindSafe(|| on_stopped_clock(play)));
+    match played {
+        Ok(Ok(Ok(()))) => None,
+        Ok(Ok(Err(wrong))) => Some(wrong),
+        Ok(Err(_)) => Some("it hangs".to_owned()),
+        Err(_) => Some("it panicked".to_owned()),
+    }
+}
+
 /// Plays the worlds of one test: every `step`th from `first` on. All that fail are reported, the first with its log.
 fn worlds(first: u64, step: u64) {
-    let kind = |seed: u64| [OLD_FROM, PARITY_FROM, PPL_FROM].map(|from| seed >= from);
+    let kind = |seed: u64| [OLD_FROM, PARITY_FROM, PPL_FROM, RESHAPE_FROM].map(|from| seed >= from);
     let selected = WorldSeeds::from_env();
     let seeds: Vec<u64> = match selected.only {
         Some(seed) => {
@@ -124,7 +142,7 @@ fn worlds(first: u64, step: u64) {
 
 #[test]
 fn a_seed_is_the_same_world_whenever_it_is_played() {
-    let kinds = [0, OLD_FROM, PARITY_FROM, PPL_FROM];
+    let kinds = [0, OLD_FROM, PARITY_FROM, PPL_FROM, RESHAPE_FROM];
     for seed in kinds.into_iter().flat_map(|from| from..from + TWICE) {
         assert_eq!(play(seed), play(seed), "world {seed}");
     }
@@ -187,4 +205,26 @@ fn what_was_flushed_is_there_also_without_a_member_in_the_first_half_of_worlds_w
 #[test]
 fn what_was_flushed_is_there_also_without_a_member_in_the_other_half_of_worlds_with_logs() {
     worlds(PPL_FROM + 1, 2);
+}
+
+#[test]
+fn what_was_flushed_is_there_or_refused_by_name_in_the_first_half_of_worlds_with_a_reshape() {
+    worlds(RESHAPE_FROM, 2);
+}
+
+#[test]
+fn what_was_flushed_is_there_or_refused_by_name_in_the_other_half_of_worlds_with_a_reshape() {
+    worlds(RESHAPE_FROM + 1, 2);
+}
+
+/// A promise about reshapes is worth what worlds have of them.
+#[test]
+fn arrays_are_cut_in_the_midst_of_a_reshape() {
+    let stories = (RESHAPE_FROM..RESHAPE_FROM + TWICE).map(|seed| play(seed).story);
+    let midst = stories.filter(|story| {
+        let begun = story.find("reshape: Ok");
+        begun.is_some_and(|at| story[at..].contains("Cut") && story[at..].contains("move rows: Ok"))
+    });
+    let count = midst.count();
+    assert!(count > 8, "of {TWICE} worlds {count} are");
 }

@@ -1,0 +1,415 @@
+//! Worlds in which an array with parity is reshaped: users write at every moment of it, the power goes out at any step, disks are lost
+//! with it or fail before.
+//!
+//! A disk that is lost does not come back. In the end the array is reshaped, whatever happened, holds what was flushed, and its parity
+//! fits. One that was being written when the power went out, and lacks a disk then, is refused, as md refuses it.
+
+use std::sync::Arc;
+
+use block::{BlockDevice, Node, Range, WriteFlags};
+use futures_util::StreamExt;
+use testkit::{CrashDisk, MemDisk, Op, SECTOR, moments};
+
+use super::acts::{Doing, Ended, described, request};
+use super::disks::{Power, Wire};
+use super::expected_content::Owed;
+use super::pace::Pace;
+use super::record::Record;
+use super::world::{End, Wrong, candidate, options};
+use crate::array::external_input::given::Given;
+use crate::array::tests::open::candidates;
+use crate::array::tests::reshape::{Case, cases};
+use crate::array::{AddOptions, Array, ArrayOptions, Candidate, SyncKind, open};
+use crate::test_runtime::on_stopped_clock;
+
+/// Things that are begun in one life, at most.
+const ACTIONS_MAX: usize = 60;
+/// Things that are under way at once, at most.
+const AT_ONCE_MAX: usize = 4;
+/// Steps of the disks of one life, at most.
+const STEPS_MAX: u64 = 4000;
+/// Longest request of a user, sectors.
+const SECTORS_MAX: u64 = 40;
+
+/// A disk that may be lost.
+#[derive(Debug)]
+struct Disk {
+    name: String,
+    image: Vec<u8>,
+    is_here: bool,
+}
+
+/// Disks, and what the array on them owes.
+#[derive(Debug)]
+pub(super) struct ReshapeWorld {
+    case: Case,
+    rng: fastrand::Rng,
+    disks: Vec<Disk>,
+    owed: Owed,
+    pace: Arc<Pace>,
+    record: Arc<Record>,
+    story: Vec<String>,
+}
+
+/// An array of zeroes with the spares that it needs, as images.
+async fn images(case: &Case) -> Vec<Vec<u8>> {
+    let disks = case.mem_disks();
+    let nodes: Vec<Node> = disks.iter().map(|disk| disk.clone() as Node).collect();
+    let (members, spares) = nodes.split_at(usize::try_from(case.recipe.parts).expect("few"));
+    case.recipe.make(members).await;
+    let opened = open(candidates(members), options()).await;
+    let array = opened.expect("it was just made");
+    for (number, spare) in spares.iter().enumerate() {
+        let spare = Candidate::local(format!("spare{number}"), spare.clone());
+        let added = array.add(spare, AddOptions::default()).await;
+        added.expect("a spare is added");
+    }
+    array.stop().await.expect("it is stopped");
+    disks
+        .iter()
+        .map(|disk: &Arc<MemDisk>| disk.snapshot())
+        .collect()
+}
+
+impl ReshapeWorld {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        // Logs are dropped when it begins: what they are worth before that is for other worlds.
+        let cases: Vec<Case> = cases()
+            .into_iter()
+            .filter(|case| case.recipe.ppl.is_none())
+            .collect();
+        let case = cases[rng.usize(0..cases.len())].clone();
+        let images = on_stopped_clock(async {
+            let _given = Given::by(seed);
+            images(&case).await
+        });
+        let disks = images.into_iter().enumerate().map(|(number, image)| Disk {
+            name: format!("disk{number}"),
+            image,
+            is_here: true,
+        });
+        Self {
+            disks: disks.collect(),
+            owed: Owed::new(case.sizes()[0], true),
+            pace: Arc::new(Pace::of(seed)),
+            record: Arc::default(),
+            story: vec![format!("{case:?}")],
+            rng,
+            case,
+        }
+    }
+
+    pub(super) fn story(&self) -> String {
+        self.story.join("\n  ")
+    }
+
+    pub(super) fn record(&self) -> u64 {
+        self.record.number()
+    }
+
+    fn log(&mut self, what: impl Into<String>) {
+        self.story.push(what.into());
+    }
+
+    fn lost(&self) -> usize {
+        self.disks.iter().filter(|disk| !disk.is_here).count()
+    }
+
+    /// Whether one more disk may be lost: a spare counts, too, which may hold a part by now.
+    fn can_spare(&self) -> bool {
+        self.lost() < self.case.recipe.level.parities()
+    }
+
+    /// Lives through some cuts; in the end everything works.
+    pub(super) async fn run(&mut self) -> Result<(), Wrong> {
+        for _ in 0..self.rng.u8(1..6) {
+            let steps = self.rng.u64(1..STEPS_MAX);
+            if !self.live(steps).await? {
+                return Ok(());
+            }
+        }
+        self.end_well().await
+    }
+
+    fn plug(&mut self, power: &Arc<Power>) -> Vec<(String, Arc<Wire>)> {
+        let mut wires = Vec::new();
+        for disk in self.disks.iter().filter(|disk| disk.is_here) {
+            let crash = CrashDisk::from_bytes(disk.image.clone());
+            let crash = crash.interleaved(self.rng.u64(..));
+            wires.push((disk.name.clone(), Wire::new(crash, power.clone())));
+        }
+        wires
+    }
+
+    /// Opens what is there. `None`: it is refused, as it may be.
+    async fn open(
+        &mut self,
+        wires: &[(String, Arc<Wire>)],
+        options: ArrayOptions,
+    ) -> Result<Option<Arc<Array>>, Wrong> {
+        let wires = wires.iter();
+        let candidates = wires.map(|(name, wire)| candidate(name, wire)).collect();
+        match open(candidates, options).await {
+            Ok(array) => {
+                let status = array.status();
+                self.log(format!("{} of {} work", status.working, status.parts));
+                Ok(Some(array))
+            }
+            Err(error) => {
+                let is_dirty = error
+                    .to_string()
+                    .contains("was being written when it stopped");
+                self.log(format!("refused: {error}"));
+                match is_dirty && self.lost() > 0 {
+                    true => Ok(None),
+                    false => Err(format!("it is not opened: {error}")),
+                }
+            }
+        }
+    }
+
+    /// One life; false if nothing is owed after it.
+    async fn live(&mut self, steps: u64) -> Result<bool, Wrong> {
+        let power = Power::new(steps, self.pace.clone(), self.record.clone());
+        let wires = self.plug(&power);
+        self.log(format!("a life of {steps} steps"));
+        let opened = tokio::select! {
+            biased;
+            () = power.gone() => None,
+            opened = self.open(&wires, options()) => Some(opened?),
+        };
+        let end = match opened {
+            None => End::Cut,
+            Some(None) => return Ok(false),
+            Some(Some(array)) => self.act(&power, &array).await?,
+        };
+        self.log(format!("{end:?}"));
+        let loses = end == End::Cut && self.rng.u8(0..5) == 0 && self.can_spare();
+        for disk in &mut self.disks {
+            let Some((_, wire)) = wires.iter().find(|(name, _)| *name == disk.name) else {
+                continue;
+            };
+            disk.image = match end {
+                End::Cut => wire.crash(self.rng.u64(..)),
+                _ => wire.live(),
+            };
+        }
+        if loses {
+            let here: Vec<usize> = (0..self.disks.len())
+                .filter(|n| self.disks[*n].is_here)
+                .collect();
+            let disk = here[self.rng.usize(0..here.len())];
+            self.disks[disk].is_here = false;
+            let name = self.disks[disk].name.clone();
+            self.log(format!("{name} is lost"));
+        }
+        self.owed.cut();
+        Ok(true)
+    }
+
+    async fn act(&mut self, power: &Arc<Power>, array: &Arc<Array>) -> Result<End, Wrong> {
+        let mut doing = Doing::new();
+        let mut left = self.rng.usize(0..ACTIONS_MAX);
+        let range = Range::new(0, self.owed.size());
+        for _ in 0..2 {
+            self.user(array, &mut doing, Op::Read { range });
+        }
+        while left > 0 || !doing.is_empty() {
+            if left > 0 && doing.len() < AT_ONCE_MAX {
+                left -= 1;
+                self.begin(array, &mut doing);
+            }
+            if doing.is_empty() {
+                continue;
+            }
+            let until = if left > 0 {
+                self.rng.u8(0..30)
+            } else {
+                u8::MAX
+            };
+            tokio::select! {
+                biased;
+                () = power.gone() => return Ok(End::Cut),
+                Some(ended) = doing.next() => self.ended(ended)?,
+                () = moments(until), if left > 0 && doing.len() < AT_ONCE_MAX => {}
+            }
+        }
+        match self.rng.u8(0..3) {
+            0 => Ok(End::Cut),
+            1 => Ok(End::Killed),
+            _ => tokio::select! {
+                biased;
+                () = power.gone() => Ok(End::Cut),
+                stopped = array.stop() => {
+                    stopped.map_err(|error| format!("it cannot be stopped: {error}"))?;
+                    Ok(End::Stopped)
+                }
+            },
+        }
+    }
+
+    fn user(&mut self, array: &Arc<Array>, doing: &mut Doing, op: Op) {
+        let begun = self.owed.begin(op);
+        self.log(format!("{} {op:?}", begun.number()));
+        let array = array.clone();
+        doing.push(Box::pin(async move {
+            let answer = request(array, op).await;
+            Ended::Request(begun, answer)
+        }));
+    }
+
+    fn op(&mut self) -> Op {
+        let sectors = self.owed.size() / SECTOR;
+        let start = self.rng.u64(0..sectors);
+        let len = self.rng.u64(1..=SECTORS_MAX).min(sectors - start);
+        let range = Range::new(start * SECTOR, len * SECTOR);
+        let flags = match self.rng.u8(0..5) {
+            0 => WriteFlags::FUA,
+            _ => WriteFlags::empty(),
+        };
+        match self.rng.u8(0..16) {
+            0..9 => Op::Write {
+                range,
+                fill: self.rng.u8(..),
+                flags,
+                now: self.rng.bool(),
+            },
+            9..11 => Op::Read { range },
+            11 => Op::WriteZeroes { range, flags },
+            12 => Op::Trim { range },
+            _ => Op::Flush,
+        }
+    }
+
+    /// Begins something.
+    fn begin(&mut self, array: &Arc<Array>, doing: &mut Doing) {
+        let redundant = array.by_hand().array.clone();
+        let array = array.clone();
+        let shape = self.case.shape;
+        let kind = self.rng.u8(0..24);
+        let name = match kind {
+            0..10 => {
+                let op = self.op();
+                return self.user(&array, doing, op);
+            }
+            10..18 => "move rows",
+            18 => "mark clean",
+            19 => "sweep",
+            20..22 => "reshape",
+            // What parity alone has is lost where that is not known to fit.
+            22 if self.can_spare() && redundant.needed(0).is_none() && self.rng.u8(0..4) == 0 => {
+                return self.fail(&array, doing);
+            }
+            22 => return,
+            _ => "work",
+        };
+        self.log(name);
+        doing.push(Box::pin(async move {
+            let done = match name {
+                "move rows" => {
+                    drop(redundant.move_rows(1).await);
+                    Ok(())
+                }
+                "mark clean" => redundant.mark_clean().await.map(drop).map_err(described),
+                "sweep" => redundant.sweep().await.map(drop).map_err(described),
+                "reshape" => array.reshape(shape).await,
+                _ => array.by_hand().work().await,
+            };
+            Ended::Other(name.to_owned(), done)
+        }));
+    }
+
+    /// A member fails, and does not come back.
+    fn fail(&mut self, array: &Arc<Array>, doing: &Doing) {
+        let names: Vec<String> = {
+            let members = array.status().members.into_iter();
+            members
+                .filter_map(|member| member.part.map(|_| member.name))
+                .collect()
+        };
+        let name = names[self.rng.usize(0..names.len())].clone();
+        let Some(disk) = self.disks.iter_mut().find(|disk| disk.name == name) else {
+            return;
+        };
+        disk.is_here = false;
+        self.log(format!("{name} fails"));
+        let array = array.clone();
+        doing.push(Box::pin(async move {
+            let failed = array.fail(&name).await;
+            Ended::Other(format!("fail {name}"), failed)
+        }));
+    }
+
+    fn ended(&mut self, ended: Ended) -> Result<(), Wrong> {
+        match ended {
+            Ended::Request(begun, answer) => {
+                self.log(format!("{} ended", begun.number()));
+                self.owed.end(&begun, answer.is_ok());
+                let data = answer.map_err(|error| format!("a request failed: {error}"))?;
+                self.owed.check(&begun, &data)
+            }
+            Ended::Other(name, done) => {
+                self.log(format!("{name}: {done:?}"));
+                Ok(())
+            }
+            Ended::Dropped(_) | Ended::Grown(..) => unreachable!("it is not done here"),
+        }
+    }
+
+    async fn look(&mut self, array: &Array, when: &str) -> Result<(), Wrong> {
+        let range = Range::new(0, self.owed.size());
+        let begun = self.owed.begin(Op::Read { range });
+        let data = array.read(range).await;
+        let data = data.map_err(|error| format!("it cannot be read {when}: {error}"))?;
+        let checked = self.owed.check(&begun, &data.concat());
+        checked.map_err(|what| format!("{when}: {what}"))
+    }
+
+    /// Everything works: the array gets its form, and parity fits.
+    async fn end_well(&mut self) -> Result<(), Wrong> {
+        let power = Power::new(u64::MAX, self.pace.clone(), self.record.clone());
+        let wires = self.plug(&power);
+        self.log("the end");
+        let Some(array) = self.open(&wires, options()).await? else {
+            return Ok(());
+        };
+        self.look(&array, "when it was opened").await?;
+        let redundant = array.by_hand().array.clone();
+        let wrong = |what: &str, error: &dyn std::fmt::Display| Err(format!("{what}: {error}"));
+        if let Err(error) = array.by_hand().work().await {
+            return wrong("work is left", &error);
+        }
+        if array.geometry().size == self.case.sizes()[0] && self.lost() == 0 {
+            // It has not begun, or has ended where it does not make the array larger.
+            match array.reshape(self.case.shape).await {
+                Err(error) if !error.to_string().contains("has that form already") => {
+                    return wrong("it is not reshaped", &error);
+                }
+                _ => {}
+            }
+            if let Err(error) = array.by_hand().work().await {
+                return wrong("the reshape does not end", &error);
+            }
+        }
+        if redundant.is_reshaping() {
+            return Err("the reshape does not end".to_owned());
+        }
+        self.look(&array, "when it was reshaped").await?;
+        if self.lost() > 0 {
+            return Ok(());
+        }
+        let begun = array.scrub(SyncKind::Check);
+        begun.map_err(|error| format!("it is not scrubbed: {error}"))?;
+        let worked = array.by_hand().work().await;
+        worked.map_err(|error| format!("it is not scrubbed: {error}"))?;
+        let scrubbed = array.status().scrubbed.expect("it was scrubbed");
+        if scrubbed.mismatches > 0 {
+            return Err(format!("parity does not fit: {scrubbed:?}"));
+        }
+        let name = array.status().members[0].name.clone();
+        let failed = array.fail(&name).await;
+        failed.map_err(|error| format!("{name} does not fail: {error}"))?;
+        self.look(&array, "without a member").await
+    }
+}
