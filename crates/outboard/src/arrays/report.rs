@@ -242,7 +242,9 @@ impl ArrayReport {
                 MemberHealth::Rebuilding | MemberHealth::Replacement
             )
         };
-        self.sync.is_some() || self.members.iter().any(rebuilding)
+        // What a read-only array reports was begun before, and does not go on.
+        let works = self.sync.is_some() && !self.read_only;
+        works || self.members.iter().any(rebuilding)
     }
 
     /// Whether a spare is about to replace a missing member.

@@ -424,6 +424,7 @@ impl SyncManager {
     /// How the array is, and what is being done.
     pub(in crate::array) fn status(&self) -> ArrayStatus {
         let (sync, scrubbed) = self.state().status(self.now());
+        let sync = sync.or_else(|| self.reshape_status());
         let status = self.array.status();
         let resyncs = sync
             .as_ref()

@@ -10,7 +10,8 @@ use engine::clock;
 use super::super::format::{Level, Version};
 use super::super::parity::layout::Layout;
 use super::super::redundant::{NewForm, SlotId, SlotState, size_of};
-use super::super::{ArrayError, NewShape};
+use super::super::{ArrayError, NewShape, SyncKind, SyncStatus};
+use super::job::Job;
 use super::manager::{End, LOOK, SyncManager};
 use super::sync_job::SyncJob;
 use super::window::Stop;
@@ -128,10 +129,26 @@ impl SyncManager {
         let spares: Vec<SlotId> = spares.map(|(slot, ..)| slot).collect();
         let wanted = usize::try_from(added).expect("members are few");
         if spares.len() < wanted {
-            let what = format!("{wanted} spares are needed, and there are {}", spares.len());
+            let what = format!(
+                "it takes {wanted} spares more, and there are {}",
+                spares.len()
+            );
             return Err(refused(what, "add disks first (add)"));
         }
         Ok(spares.into_iter().take(wanted).collect())
+    }
+
+    /// A reshape that is not going on now, but will where the array may be written; `None`: there is none, or it cannot go on.
+    pub(super) fn reshape_status(&self) -> Option<SyncStatus> {
+        let (done, of) = self.array.reshaped_to()?;
+        (!self.state().has_failed(Job::Reshape)).then_some(SyncStatus {
+            kind: SyncKind::Reshape,
+            done,
+            of,
+            speed: 0,
+            left: None,
+            mismatches: 0,
+        })
     }
 
     /// Moves rows until all are, one window after the other: each is behind what members know durably.

@@ -396,7 +396,7 @@ fn what_cannot_be_reshaped_is_refused_by_name() {
         (
             raid5.clone(),
             shape(Some(4), None, None),
-            "1 spares are needed, and there are 0",
+            "it takes 1 spares more, and there are 0",
         ),
         (
             raid5.clone(),

@@ -84,6 +84,12 @@ impl RedundantArray {
         let _turn = turn.map_err(failed)?;
         let _in_place = self.rows.in_place.write().await;
         self.set_reshaping(form, spares, moved)?;
+        if self.rows.logs().is_some() {
+            let name = self.name();
+            tracing::warn!(
+                "{name}: members keep no partial parity logs from now on: they know no reshape"
+            );
+        }
         self.rows.drop_logs();
         self.record_at_last().await.map_err(failed)?;
         self.passed();

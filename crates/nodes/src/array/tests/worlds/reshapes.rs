@@ -1,7 +1,7 @@
 //! Worlds in which an array with parity is reshaped: users write at every moment of it, the power goes out at any step, disks are lost
 //! with it or fail before.
 //!
-//! A disk that is lost does not come back. In the end the array is reshaped, whatever happened, holds what was flushed, and its parity
+//! A disk that is lost does not come back. In the end the array is reshaped, also after that, holds what was flushed, and its parity
 //! fits. One that was being written when the power went out, and lacks a disk then, is refused, as md refuses it.
 
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use nodes::array::format::{Role, Superblock, layout_name};
+use indicatif::BinaryBytes;
+use nodes::array::format::{Reshape, Role, Superblock, layout_name};
 use nodes::array::{self, ArrayOptions, Candidate, Picture};
 use serde::Serialize;
 
@@ -273,6 +274,8 @@ fn array(set: &[&Member], opened: &[OpenedArray]) -> Array {
         false => ArrayCompleteness::Incomplete,
     };
     let members = set.iter().zip(&picture.memberships);
+    let mut remarks = remarks(set, &picture, state, opened);
+    remarks.extend(fresh.reshape.map(|reshape| reshaped(fresh, &reshape)));
     Array {
         name,
         uuid,
@@ -294,7 +297,7 @@ fn array(set: &[&Member], opened: &[OpenedArray]) -> Array {
             .collect(),
         missing,
         content: opened.and_then(|opened| opened.content.clone()),
-        remarks: remarks(set, &picture, state, opened),
+        remarks,
     }
 }
 
@@ -307,6 +310,29 @@ fn seen(member: &Member, stands: array::Membership) -> FoundMember {
         events: member.superblock.events,
         updated: member.superblock.updated,
     }
+}
+
+/// What a reshape that was going on changes, and how far it has come.
+fn reshaped(fresh: &Superblock, reshape: &Reshape) -> String {
+    let layout = |layout| layout_name(fresh.level, layout).unwrap_or_default();
+    let chunk = |chunk| BinaryBytes(chunk).to_string();
+    let changes = [
+        (
+            "members",
+            reshape.parts_before(fresh.members).to_string(),
+            fresh.members.to_string(),
+        ),
+        ("layout", layout(fresh.layout), layout(reshape.layout)),
+        ("chunk", chunk(fresh.chunk), chunk(reshape.chunk)),
+    ];
+    let changes = changes.into_iter().filter(|(_, from, to)| from != to);
+    let changes = changes.map(|(what, from, to)| format!("{what} from {from} to {to}"));
+    let changes: Vec<String> = changes.collect();
+    let position = BinaryBytes(reshape.position);
+    format!(
+        "a reshape was going on ({}), and had come to {position}",
+        changes.join(", ")
+    )
 }
 
 /// The remarks of the opened array, or why it cannot be opened. That too few members are available is part of its
