@@ -5,7 +5,7 @@
 # * a reshape that the kernel began, we go on with, while the array is written.
 #
 # What is written meanwhile is there. Afterwards the data are what was written, what is new holds zeroes, and the kernel's check finds
-# no difference.
+# no difference. The same of arrays of which the members were enlarged.
 #: outboard host
 #: processors 1
 #: disk A 24M
@@ -84,6 +84,19 @@ grown() {
     stop
 }
 
+# Members that were enlarged, all of which we use then: enlarged LEVEL MEMBERS [OPTION…]
+enlarged() {
+    name="enlarged: $*" disks="$(devices $2)"
+    host enlarge "$@"
+    assemble
+    good "as large as its members"
+    put 16000 100
+    stop
+}
+
+enlarged 1 AB --consistency-policy=bitmap
+enlarged 5 ABC --chunk=64K --consistency-policy=ppl
+enlarged 6 ABCD --chunk=16K --consistency-policy=bitmap
 reshaped 5 ABC D --devices,4 --chunk=64K --consistency-policy=bitmap
 reshaped 5 ABC D --devices,4,--chunk,32K,--layout,left-asymmetric --chunk=16K --consistency-policy=ppl
 reshaped 6 ABCD E --devices,5 --chunk=16K --consistency-policy=resync
@@ -128,6 +141,25 @@ begin)
     head -c $size /dev/urandom >model
     quietly nbdcopy model "$uri"
     finish
+    ;;
+enlarge)
+    level=$2 members=$(images $3)
+    shift 3
+    echo "$members" >members
+    blank A.img B.img C.img D.img E.img
+    truncate -s 16M $members
+    quietly outboard array create $members --level=$level --name=photos --assume-clean "$@"
+    truncate -s 24M $members
+    serve "$(array "$members")"
+    head -c $(nbdinfo --size "$uri") /dev/urandom >model
+    quietly nbdcopy model "$uri"
+    ask size
+    writes 3 0 9000000 20 >list
+    write_both list
+    ask wait
+    grow_model
+    finish
+    equal "$(array "$members")"
     ;;
 size)
     stat -c %s model

@@ -190,6 +190,21 @@ impl Array {
         }
     }
 
+    /// The array uses all of its members, which were enlarged before it was opened; what is new is resynced in the background, or with
+    /// `assume_clean` taken to be in sync.
+    ///
+    /// # Errors
+    /// They are not larger, something is missing or under way, or superblocks lie at the end of members.
+    pub async fn resize(&self, assume_clean: bool) -> Result<(), ArrayError> {
+        match &self.kind {
+            Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("it does not get larger")),
+            Kind::Redundant(array) => {
+                self.must_be_md()?;
+                array.resize(assume_clean).await
+            }
+        }
+    }
+
     /// Begins a scrub ([`SyncKind::Check`] or [`SyncKind::Repair`]) in the background.
     ///
     /// # Errors

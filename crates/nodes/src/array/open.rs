@@ -24,7 +24,7 @@ use super::parity::Parity;
 use super::redundant::RedundantArray;
 use super::striped::Striped;
 use super::sync::{Expected, Kept};
-use super::{Array, ArrayError, ArrayOptions, Candidate, logs};
+use super::{Array, ArrayError, ArrayOptions, Candidate, Picture, logs};
 use crate::read_within;
 
 /// Ends of disks where metadata of firmware RAID is looked for, bytes.
@@ -113,6 +113,8 @@ pub(super) async fn assembled(
     for answer in join_all(reading).await {
         examined.push(answer?);
     }
+    let prefer = preferred(&candidates, &examined, options)?;
+    catch_up(&mut examined, prefer);
     let unreached = || {
         candidates
             .iter()
@@ -129,7 +131,7 @@ pub(super) async fn assembled(
         read_only: options.read_only,
         run: options.run,
         missing: options.missing,
-        prefer: preferred(&candidates, &examined, options)?,
+        prefer,
         raid0_layout: options.raid0_layout,
         force_dirty_degraded: options.force_dirty_degraded,
         unreachable: unreached()
@@ -149,6 +151,21 @@ pub(super) async fn assembled(
         judge_the_stale(&mut assembly).await?;
     }
     Ok(assembly)
+}
+
+/// Members that a power cut left one commit behind have the form that the others have.
+fn catch_up(examined: &mut [Examined], prefer: Option<usize>) {
+    let superblocks: Vec<&Superblock> = examined.iter().map(|one| &one.superblock).collect();
+    let Some(picture) = Picture::of(&superblocks, prefer) else {
+        return;
+    };
+    let fresh = examined[picture.freshest].superblock.clone();
+    for one in examined {
+        let size = one.disk.geometry().size;
+        if let Some(known) = assemble::caught_up(&one.superblock, &fresh, size) {
+            one.superblock = known;
+        }
+    }
 }
 
 /// Reads what members know of their bad blocks.

@@ -8,6 +8,7 @@ mod life;
 mod open;
 mod replace;
 mod reshape;
+mod size;
 mod slow;
 mod striped;
 pub(in crate::array) mod two_hosts;

@@ -84,6 +84,7 @@ pub(crate) async fn apply(
             };
             array.reshape(shape).await
         }
+        ArrayStep::Resize { assume_clean } => array.resize(assume_clean).await,
         ArrayStep::Scrub { repair: true } => array.scrub(SyncKind::Repair),
         ArrayStep::Scrub { repair: false } => array.scrub(SyncKind::Check),
         ArrayStep::StopScrub => {

@@ -71,6 +71,11 @@ pub(crate) enum ArrayStep {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chunk: Option<u64>,
     },
+    /// Use all of members that were enlarged.
+    Resize {
+        /// What is new is not resynced.
+        assume_clean: bool,
+    },
     /// Compare all copies.
     Scrub {
         /// Repair differences.
@@ -102,6 +107,7 @@ impl fmt::Display for ArrayStep {
                 parts: Some(parts), ..
             } => write!(f, "to be reshaped to {parts} members"),
             Self::Reshape { .. } => f.write_str("to be reshaped"),
+            Self::Resize { .. } => f.write_str("to use all of its members"),
             Self::Scrub { repair: false } => f.write_str("a scrub"),
             Self::Scrub { repair: true } => f.write_str("a scrub that repairs"),
             Self::StopScrub => f.write_str("to end a scrub"),

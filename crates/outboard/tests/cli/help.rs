@@ -31,6 +31,7 @@ const COMMANDS: &[&[&str]] = &[
     &["array", "replace"],
     &["array", "re-add"],
     &["array", "scrub"],
+    &["array", "size"],
     &["array", "grow"],
     &["array", "wait"],
     &["array", "stop"],

@@ -17,6 +17,7 @@
 //!
 //! It reads nothing and knows no disks: members are named by their place among the witnesses.
 
+mod catch_up;
 mod comeback;
 mod completeness;
 mod consistency;
@@ -32,6 +33,7 @@ use super::format::bitmap::{self, Bitmap};
 use super::format::{Level, Superblock, features};
 use super::{ArrayError, Raid0Layout};
 
+pub(super) use self::catch_up::caught_up;
 pub(super) use self::comeback::by_bitmap;
 pub use self::picture::{Membership, Picture};
 

@@ -50,7 +50,7 @@ pub struct Changes<'a> {
     pub form: Option<Form>,
 }
 
-/// How data and parity lie, and the reshape that changes it. There are no partial parity logs then.
+/// How data and parity lie, and the reshape that changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
     /// Layout, by the level's own numbers.
@@ -59,6 +59,10 @@ pub struct Form {
     pub chunk: u64,
     /// Where the member keeps data.
     pub data: Range,
+    /// Bytes of each member that are used.
+    pub member_size: u64,
+    /// There are no partial parity logs any more.
+    pub drops_ppl: bool,
     /// `None`: none is going on.
     pub reshape: Option<Reshape>,
 }

@@ -21,11 +21,15 @@ use block::Range;
 use super::super::ArrayError;
 use super::super::format::bitmap::{self, Bitmap, HEADER_LEN};
 use super::phase::Phase;
+use crate::fields::put;
 
 /// Chunks of a bitmap, at most: it takes 8 bytes of memory for each.
 const CHUNKS_MAX: u64 = 1 << 24;
 /// Bytes of a bitmap that are written together.
 const PAGE: usize = 4096;
+/// Where the header has what is covered, in sectors.
+const SIZE_AT: usize = 40;
+const SECTOR: u64 = 512;
 /// Sweeps that a bit must have been idle for.
 pub(super) const SWEEPS: u8 = 2;
 
@@ -332,6 +336,40 @@ impl Bits {
         for index in &self.changed {
             self.cells[*index as usize].phase.keep();
         }
+    }
+
+    /// The header, as it was written last.
+    pub(super) fn decoded(&self) -> Bitmap {
+        Bitmap::decode(self.header()).expect("it was read, or made")
+    }
+
+    /// Bytes on a disk of one that covers `size` bytes.
+    pub(super) fn len_for(&self, size: u64) -> u64 {
+        let header = Bitmap {
+            size,
+            ..self.decoded()
+        };
+        Self::image_len(&header, PAGE) as u64
+    }
+
+    /// It covers `size` bytes from now on, which are more; bits of what is new are clear.
+    pub(super) fn grow(&mut self, size: u64) {
+        let header = Bitmap {
+            size,
+            ..self.decoded()
+        };
+        let count = usize::try_from(size.div_ceil(self.chunk)).expect("as many as fit");
+        self.image.resize(Self::image_len(&header, PAGE), 0);
+        put(&mut self.image, SIZE_AT, (size / SECTOR).to_le_bytes());
+        for index in self.cells.len()..count {
+            // Bits behind the last chunk mean nothing, and may be set.
+            self.put_image_bit(index, false);
+        }
+        self.cells.resize(count, Cell::default());
+        self.size = size;
+        let pages = self.image.len().div_ceil(PAGE);
+        self.pages_in_commit.resize(pages, false);
+        self.pages = vec![true; pages];
     }
 
     /// All bits are set by the next commit.

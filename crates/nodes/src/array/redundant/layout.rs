@@ -180,6 +180,14 @@ impl Layout {
         }
     }
 
+    /// Whether places of what is there do not depend on the size: not where far copies lie in another part of the members.
+    pub(in crate::array) const fn keeps_places(&self) -> bool {
+        match &self.form {
+            Form::Dealt(dealt) => dealt.far == 1 || dealt.offset,
+            Form::Whole | Form::Parity(_) => true,
+        }
+    }
+
     /// Size of the array, bytes.
     pub(in crate::array) const fn size(&self) -> u64 {
         self.size

@@ -63,6 +63,7 @@ mod read_balance;
 mod read_errors;
 mod replacements;
 mod reshape;
+mod resize;
 mod row_section;
 mod rows;
 mod state;

@@ -333,7 +333,9 @@ fn state(
         add(member, part, state);
     }
     renumber(&mut slots);
-    let writes_form = facts.reshape.is_some();
+    let reshaped = |slot: &Slot| slot.written().is_some_and(|of| of.reshape.is_some());
+    let drops_ppl = facts.reshape.is_some() || slots.iter().any(reshaped);
+    let writes_form = drops_ppl || slots.iter().any(|slot| slot.is_left_behind());
     if let Some(reshape) = &facts.reshape {
         let holders = slots.iter_mut().filter(|slot| slot.holds());
         holders.for_each(|slot| slot.move_data(reshape.moved));
@@ -349,6 +351,7 @@ fn state(
         stopped: false,
         needs: 0,
         writes_form,
+        drops_ppl,
     }
 }
 

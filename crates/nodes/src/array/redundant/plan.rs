@@ -151,7 +151,7 @@ impl State {
     /// What is written to which member. `now`: superblocks, too.
     fn targets(&mut self, after: &After, now: Option<u64>) -> Vec<CommitTarget> {
         let roles = self.roles();
-        let writes_form = self.writes_form;
+        let (writes_form, drops_ppl) = (self.writes_form, self.drops_ppl);
         let synced_to = if self.ledger.writes_dirty() {
             Some(0)
         } else {
@@ -182,7 +182,7 @@ impl State {
                     replacement: Some(slot.is_replacement()),
                     has_bad_blocks: log.is_some().then_some(!slot.bad.is_empty()),
                     corrected: Some(slot.corrected()),
-                    form: writes_form.then(|| slot.form(&self.facts)),
+                    form: writes_form.then(|| slot.form(&self.facts, drops_ppl)),
                     ..Changes::default()
                 };
                 let is_behind = after.caught_up.contains(&id);

@@ -25,7 +25,7 @@ use block::Range;
 
 use super::super::ArrayError;
 use super::super::assembly::{Facts, ReshapeFacts};
-use super::super::format::{self, Form, PLACE_LEN, Reshape};
+use super::super::format::{self, Form, PLACE_LEN, Reshape, Superblock, Version};
 use super::bits::Bits;
 use super::layout::Layout;
 use super::member_table::{MemberTable, Slot, SlotState};
@@ -53,14 +53,19 @@ impl Slot {
     }
 
     /// What its superblock says of how data lie.
-    pub(super) fn form(&self, facts: &Facts) -> Form {
+    pub(super) fn form(&self, facts: &Facts, drops_ppl: bool) -> Form {
+        let member_size = facts.member_size;
         let data = self.superblock.data;
         let Some(reshape) = &facts.reshape else {
             let start = data.offset - self.data_moved;
+            let len = data.end() - start;
             return Form {
                 layout: facts.layout,
                 chunk: facts.chunk,
-                data: Range::new(start, data.end() - start),
+                // Where the disk was enlarged there is more of it.
+                data: Range::new(start, len.max(member_size)),
+                member_size,
+                drops_ppl,
                 reshape: None,
             };
         };
@@ -69,6 +74,8 @@ impl Slot {
             layout: reshape.layout,
             chunk: reshape.chunk,
             data,
+            member_size,
+            drops_ppl,
             reshape: Some(Reshape {
                 position: reshape.position,
                 members_added: added,
@@ -81,10 +88,25 @@ impl Slot {
         }
     }
 
+    /// Its superblock, as it was written last.
+    pub(super) fn written(&self) -> Option<Superblock> {
+        let version = self.superblock.version;
+        format::decode(version, self.at, &self.bytes).ok()?
+    }
+
+    /// Whether a power cut left its disk without the form that it is known to have.
+    pub(super) fn is_left_behind(&self) -> bool {
+        let form = |of: &Superblock| (of.data, of.member_size, of.layout, of.chunk);
+        if !matches!(self.superblock.version, Version::V1_1 | Version::V1_2) {
+            return false;
+        }
+        let written = self.written();
+        written.is_some_and(|written| form(&written) != form(&self.superblock))
+    }
+
     /// Its superblock is what was written last.
     fn read_again(&mut self) {
-        let version = self.superblock.version;
-        if let Ok(Some(written)) = format::decode(version, self.at, &self.bytes) {
+        if let Some(written) = self.written() {
             self.superblock = written;
         }
     }
@@ -105,6 +127,11 @@ impl Slot {
 }
 
 impl MemberTable {
+    /// Superblocks are what was written last.
+    pub(super) fn read_again(&mut self) {
+        self.slots.iter_mut().for_each(Slot::read_again);
+    }
+
     /// Spares hold the new parts from now on, and places count from where data begin afterwards.
     fn begin_reshape(&mut self, layout: Arc<Layout>, spares: &[SlotId], moved: u64) {
         for id in spares {
@@ -156,6 +183,7 @@ impl State {
             bits.write_all();
         }
         self.writes_form = true;
+        self.drops_ppl = true;
         self.change_flushed(true);
         Ok(())
     }
@@ -180,11 +208,10 @@ impl State {
         let layout = Layout::of(&self.facts).expect("the form was checked when the reshape began");
         self.members.set_layout(Arc::new(layout));
         let has_ended = self.facts.reshape.is_none();
-        for slot in &mut self.members.slots {
-            slot.read_again();
-            if has_ended {
-                slot.data_moved = 0;
-            }
+        self.members.read_again();
+        if has_ended {
+            let slots = self.members.slots.iter_mut();
+            slots.for_each(|slot| slot.data_moved = 0);
         }
         has_ended
     }

@@ -40,6 +40,8 @@ pub(in crate::array) struct State {
     pub(super) needs: u64,
     /// Commits write how data lie, too: a reshape changed that, or does so.
     pub(super) writes_form: bool,
+    /// Partial parity logs were dropped.
+    pub(super) drops_ppl: bool,
 }
 
 impl State {

@@ -29,6 +29,7 @@ mod probe;
 mod progress;
 pub(crate) mod rate;
 mod reshape;
+mod resize;
 mod sync_job;
 mod sync_state;
 #[cfg(test)]

@@ -99,11 +99,11 @@ impl SyncManager {
     }
 
     /// Refuses while members are missing, or anything is done.
-    fn must_be_at_rest(&self) -> Result<(), ArrayError> {
+    pub(super) fn must_be_at_rest(&self) -> Result<(), ArrayError> {
         let status = self.array.status();
         if status.working < status.parts {
             let what = format!(
-                "the array has {} of its {} members: it is not reshaped without them",
+                "the array has {} of its {} members: its form stays as it is without them",
                 status.working, status.parts
             );
             return Err(refused(what, "add a disk and wait until it is rebuilt"));
@@ -115,7 +115,8 @@ impl SyncManager {
             ));
         }
         if let Some(name) = self.array.with_bad_blocks().first() {
-            let what = format!("{name} has bad blocks: it is not reshaped with them");
+            let what =
+                format!("{name} has bad blocks: the form of the array stays as it is with them");
             return Err(refused(what, "replace it first (replace)"));
         }
         Ok(())

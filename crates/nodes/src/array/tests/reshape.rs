@@ -49,7 +49,7 @@ impl Case {
     }
 
     /// The array, full of a pattern, with the spares that it needs.
-    async fn begun(&self, disks: &[Node]) -> Arc<Array> {
+    pub(super) async fn begun(&self, disks: &[Node]) -> Arc<Array> {
         let (members, spares) = disks.split_at(usize::try_from(self.recipe.parts).unwrap());
         self.recipe.make(members).await;
         let array = open(candidates(members), options()).await.unwrap();

@@ -23,6 +23,7 @@ mod re_add;
 mod remove;
 mod replace;
 mod scrub;
+mod size;
 mod status;
 mod stop;
 mod target;
@@ -57,6 +58,8 @@ pub(crate) enum Command {
     Scrub(scrub::Args),
     /// Change how many copies a mirror has; members, chunk or layout of an array with parity
     Grow(grow::Args),
+    /// Use all of the members, after they were enlarged
+    Size(size::Args),
     /// Wait until nothing is done in the background
     Wait(wait::Args),
     /// Mark an array clean and close it
@@ -75,6 +78,7 @@ pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
         Command::Replace(args) => replace::run(args, format),
         Command::Scrub(args) => scrub::run(&args, format),
         Command::Grow(args) => grow::run(&args, format),
+        Command::Size(args) => size::run(&args, format),
         Command::Wait(args) => wait::run(&args, format),
         Command::Stop(args) => stop::run(&args, format),
     }

@@ -78,6 +78,7 @@ fn put_reshape(b: &mut [u8], reshape: &Reshape) {
 fn put_form(b: &mut [u8], form: &Form) {
     put(b, field::LAYOUT, form.layout.to_le_bytes());
     put(b, field::CHUNK, words(form.chunk / SECTOR).to_le_bytes());
+    put(b, field::SIZE, (form.member_size / SECTOR).to_le_bytes());
     put(b, field::DATA_AT, (form.data.offset / SECTOR).to_le_bytes());
     put(b, field::DATA_LEN, (form.data.len / SECTOR).to_le_bytes());
     match &form.reshape {
@@ -184,7 +185,7 @@ fn put_states(b: &mut [u8], changes: &Changes<'_>) {
         );
     }
     if let Some(form) = &changes.form {
-        if bits & (features::PPL | features::MULTIPLE_PPLS) != 0 {
+        if form.drops_ppl && bits & (features::PPL | features::MULTIPLE_PPLS) != 0 {
             bits &= !(features::PPL | features::MULTIPLE_PPLS);
             put(b, field::BITMAP_AT, [0; 4]);
         }

@@ -233,7 +233,10 @@ impl RedundantArray {
     }
 
     /// The same, and waits for what it ends with.
-    async fn in_task<F>(&self, run: impl FnOnce(Arc<Self>) -> F + Send + 'static) -> F::Output
+    pub(super) async fn in_task<F>(
+        &self,
+        run: impl FnOnce(Arc<Self>) -> F + Send + 'static,
+    ) -> F::Output
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,

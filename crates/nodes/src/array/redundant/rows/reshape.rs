@@ -120,7 +120,7 @@ impl RedundantArray {
 
     /// Makes durable what members must know, however often that fails: some may know it already, and nothing else may be written
     /// to them.
-    async fn record_at_last(&self) -> Result<(), IoError> {
+    pub(in super::super) async fn record_at_last(&self) -> Result<(), IoError> {
         loop {
             let Err(error) = self.record(State::is_recorded).await else {
                 return Ok(());
