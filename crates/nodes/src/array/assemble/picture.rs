@@ -175,7 +175,7 @@ fn side(members: &[&Superblock], preferred: usize) -> usize {
 /// more changes than it.
 fn membership(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membership {
     let own = match member.role {
-        Role::Journal => return Membership::Journal,
+        Role::Journal => return journal(member, fresh),
         Role::Spare => return Membership::Spare,
         Role::Faulty => return Membership::Failed,
         Role::Active(own) => own,
@@ -188,6 +188,15 @@ fn membership(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membe
     match recorded_role(fresh, member) {
         Role::Active(part) if up_to_date => holding(member, part),
         _ => Membership::Stale { part: own },
+    }
+}
+
+/// What is in a journal counts only if it has seen what the members have, as far as a cut lets it, and they list it.
+fn journal(member: &Superblock, fresh: &Superblock) -> Membership {
+    let is_listed = recorded_role(fresh, member) == Role::Journal;
+    match is_listed && member.events.abs_diff(fresh.events) <= 1 {
+        true => Membership::Journal,
+        false => Membership::Failed,
     }
 }
 

@@ -44,8 +44,8 @@ const fn other(membership: Membership) -> OtherKind {
         Membership::InSync { .. }
         | Membership::Rebuilding { .. }
         | Membership::Failed
-        | Membership::Split { .. }
-        | Membership::Journal => OtherKind::Failed,
+        | Membership::Split { .. } => OtherKind::Failed,
+        Membership::Journal => OtherKind::Journal,
     }
 }
 

@@ -32,7 +32,7 @@ use block::Range;
 use crc::{CRC_32_ISCSI, Crc, Table};
 use smallvec::SmallVec;
 
-use super::{SECTOR, Superblock};
+use super::{SECTOR, Superblock, v1};
 use crate::fields::{Fields, put};
 
 const CASTAGNOLI: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
@@ -43,6 +43,8 @@ pub const PAGE: u64 = 4096;
 pub const PAGE_USIZE: usize = 4096;
 /// Members of an array with a journal, at most: a meta block has room for a page of each.
 pub const MEMBERS_MAX: usize = (PAGE_USIZE - HEAD_LEN) / (PAYLOAD_LEN + 4);
+/// Batches that a journal has room for, at least: one is written while the space of others is used again.
+pub const BATCHES: u64 = 4;
 /// How much more than the last sequence the first one after an open is: blocks behind the end that a cut left do not count.
 pub const SEQUENCE_STEP: u64 = 10_000;
 
@@ -60,6 +62,18 @@ mod field {
     pub(super) const LEN: usize = 12;
     pub(super) const SEQUENCE: usize = 16;
     pub(super) const POSITION: usize = 24;
+}
+
+/// Bytes that a column of pages takes with its meta block, at most, in an array of so many members.
+#[must_use]
+pub const fn column_max(members: usize) -> u64 {
+    PAGE * (1 + members as u64)
+}
+
+/// Bytes of a journal for an array of so many members, at least.
+#[must_use]
+pub const fn len_min(members: usize) -> u64 {
+    BATCHES * column_max(members)
 }
 
 /// Computes the checksums of one array's journal.
@@ -177,9 +191,14 @@ impl JournalSpace {
         self.place.len == 0
     }
 
-    /// Where a reader begins by the superblock, which says `tail`, bytes.
+    /// Where a reader begins, byte of the journal, by the `superblock` of the member that keeps it.
     #[must_use]
-    pub const fn tail(&self, tail: u64) -> u64 {
+    pub fn tail(&self, superblock: &[u8]) -> u64 {
+        self.valid_tail(v1::journal_tail(superblock))
+    }
+
+    /// What Linux makes of such a byte.
+    const fn valid_tail(&self, tail: u64) -> u64 {
         if tail < self.place.len && tail.is_multiple_of(PAGE) {
             tail
         } else {

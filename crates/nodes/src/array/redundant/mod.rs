@@ -92,7 +92,7 @@ pub(in crate::array) use self::{
     member_table::{Failing, SlotState},
     members::{SlotId, Target},
     open::{in_blocks, not_understood},
-    rows::{RowStop, RowsChecked, check_rows, recover_rows, replace_rows},
+    rows::{RowStop, RowsChecked, check_rows, recover_rows, refuse_stale_members, replace_rows},
     view::{Holder, View},
     windows::Window,
 };
@@ -214,6 +214,7 @@ impl RedundantArray {
         for _ in 0..bits::SWEEPS {
             self.sweep().await?;
         }
+        self.reclaim_journal().await?;
         self.lock().state.let_go();
         self.record_all().await
     }

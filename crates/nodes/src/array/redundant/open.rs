@@ -19,7 +19,7 @@ use super::member_table::{MemberTable, Slot, SlotState};
 use super::members::{SlotId, Target};
 use super::placement::Places;
 use super::range_locks::RangeLocks;
-use super::rows::{PartialParityLogs, Rows};
+use super::rows::{Journal, PartialParityLogs, Rows};
 use super::state::State;
 use super::write::CHANGES_MAX;
 use super::{Guarded, RedundantArray};
@@ -33,11 +33,10 @@ const SECTOR: u32 = 512;
 /// Versions of bitmaps that are the usual kind.
 const BITMAP_VERSIONS: std::ops::RangeInclusive<u32> = 3..=4;
 /// Features of arrays that are not written, and what they are called.
-const REFUSED: [(u32, &str); 4] = [
+const REFUSED: [(u32, &str); 3] = [
     (features::RESHAPE, "a reshape was going on"),
     (features::NEW_OFFSET, "its data is being moved"),
     (features::CLUSTERED, "several machines use it at once"),
-    (features::JOURNAL, "it has a journal"),
 ];
 
 impl RedundantArray {
@@ -59,6 +58,7 @@ impl RedundantArray {
             true => None,
             false => PartialParityLogs::open(holders(&assembly).map(|(member, _)| member), uuid)?,
         };
+        let logs = (logs, Journal::open(&assembly, options).await?);
         let geometry = geometry(&assembly, &layout, options)?;
         let synced_to = assembly.synced_to;
         let events = broadcast::Sender::new(EVENTS_MAX);
@@ -148,7 +148,7 @@ fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
         let places = Places {
             superblock: &member.superblock,
             at: member.at,
-            used: assembly.facts.member_size,
+            used: member.used(assembly.facts.member_size),
             bitmap: assembly.bitmap.map_or(0, bitmap),
             disk: member.disk.geometry().size,
             block: member.disk.geometry().block_size,
@@ -327,8 +327,9 @@ fn geometry(
     if whole.flush == Support::None {
         whole.fua = Support::None;
     }
-    let keeps_ppl = |(member, _): (&Member, _)| member.superblock.keeps_ppl();
-    if holders(assembly).any(keeps_ppl) && !options.read_only {
+    let logs = features::PPL | features::MULTIPLE_PPLS | features::JOURNAL;
+    let has_log = |(member, _): (&Member, _)| member.superblock.features & logs != 0;
+    if holders(assembly).any(has_log) && !options.read_only {
         // The log counts sectors, and has entries for what is written: zeroes are, and trims would be.
         whole.block_size = whole.block_size.max(SECTOR);
         whole.trim = Support::None;
@@ -391,6 +392,7 @@ fn state(
         ledger: CommitLedger::new(events, lead),
         bits: None,
         synced_to: None,
+        journal_tail: None,
         locks: RangeLocks::default(),
         stopped: false,
         needs: 0,
@@ -414,6 +416,7 @@ fn target(
 fn slot_state(kind: &OtherKind, member_size: u64, is_dirty: bool) -> (Option<u16>, SlotState) {
     match kind {
         OtherKind::Spare => (None, SlotState::Spare),
+        OtherKind::Journal => (None, SlotState::Journal),
         OtherKind::Replacement { part, to } => {
             let to = if is_dirty {
                 0

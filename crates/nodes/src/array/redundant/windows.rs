@@ -248,6 +248,7 @@ impl RedundantArray {
         if self.lock().state.locks.cancelled_count() > 0 {
             self.settle_all().await?;
         }
+        self.reclaim_journal().await?;
         if !self.lock().state.let_go() {
             return Ok(self.is_clean());
         }

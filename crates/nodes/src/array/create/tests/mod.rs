@@ -26,6 +26,7 @@ const MIB: u64 = 1 << 20;
 /// How an array of this level is made, by default.
 fn usual(level: Level, version: Version) -> CreateOptions {
     CreateOptions {
+        journal: None,
         level,
         layout: None,
         chunk: None,

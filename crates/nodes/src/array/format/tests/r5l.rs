@@ -8,7 +8,7 @@ use super::mirror;
 use crate::array::format::r5l::{
     JournalKey, JournalSpace, MEMBERS_MAX, MetaBlock, MetaProblem, PAGE, PAGE_USIZE, Payload,
 };
-use crate::array::format::{Superblock, Version, ppl};
+use crate::array::format::{Changes, Superblock, Version, decode, encode, patch, ppl};
 
 const UUID: [u8; 16] = *b"\x3a\xaa\x01\x22\x29\x82\x7c\xfa\x53\x31\xad\x66\xca\x76\x73\x71";
 
@@ -124,8 +124,19 @@ fn a_journal_is_a_ring_of_pages() {
     assert_eq!(space.pieces(9 * PAGE, 3 * PAGE)[..], around);
     let straight = [Range::new(start, 3 * PAGE)];
     assert_eq!(space.pieces(0, 3 * PAGE)[..], straight);
-    let tails = [512, 10 * PAGE, 3 * PAGE].map(|tail| space.tail(tail));
-    assert_eq!(tails, [0, 0, 3 * PAGE]);
+    let at = PAGE;
+    let bytes = encode(&superblock, at);
+    assert_eq!(space.tail(&bytes), 0);
+    for (tail, read) in [(512, 0), (10 * PAGE, 0), (3 * PAGE, 3 * PAGE)] {
+        let changes = Changes {
+            journal_tail: Some(tail),
+            ..Changes::default()
+        };
+        let moved = patch(&bytes, Version::V1_2, &changes);
+        assert_eq!(space.tail(&moved), read);
+        let again = decode(Version::V1_2, at, &moved);
+        assert_eq!(again, Ok(Some(superblock.clone())));
+    }
 }
 
 fn payload() -> impl Strategy<Value = Payload> {

@@ -151,6 +151,12 @@ pub(super) fn decode(
     Ok(Some(found))
 }
 
+/// Where a reader of the journal begins by the superblock of the member that keeps it, byte of the journal.
+pub(super) fn journal_tail(bytes: &[u8]) -> u64 {
+    let sectors = bytes.get(field::REBUILT_TO..field::REBUILT_TO + 8);
+    sectors.map_or(0, |field| Fields::of(field).u64(0).saturating_mul(SECTOR))
+}
+
 const fn role(number: u16) -> Role {
     match number {
         0xffff => Role::Spare,

@@ -131,6 +131,10 @@ fn put_states(b: &mut [u8], changes: &Changes<'_>) {
             (to.unwrap_or(0) / SECTOR).to_le_bytes(),
         );
     }
+    if let Some(tail) = changes.journal_tail {
+        // The member that keeps the journal is never rebuilt: the field is for this then.
+        put(b, field::REBUILT_TO, (tail / SECTOR).to_le_bytes());
+    }
     if let Some(on) = changes.rebuilt_by_bitmap {
         flag(features::RECOVERY_BITMAP, on);
     }

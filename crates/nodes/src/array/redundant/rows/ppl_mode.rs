@@ -54,6 +54,9 @@ impl RedundantArray {
     /// # Errors
     /// Members that cannot be failed cannot be written.
     pub(super) async fn admit_row(&self) -> Result<Option<RwLockReadGuard<'_, LogMode>>, IoError> {
+        if let Some(journal) = &self.rows.journal {
+            return self.admit_journaled_row(journal).await.map(Some);
+        }
         let Some(logs) = &self.rows.logs else {
             return Ok(None);
         };
@@ -150,6 +153,9 @@ impl RedundantArray {
         slot: SlotId,
         give: impl FnOnce(),
     ) -> Result<(), IoError> {
+        if let Some(journal) = &self.rows.journal {
+            return self.give_part_without_log(journal, give).await;
+        }
         let Some(logs) = &self.rows.logs else {
             give();
             return self.record(State::is_recorded).await;

@@ -27,8 +27,9 @@ use super::super::state::State;
 use super::super::write::{Change, Changing, send_to};
 use super::UnfinishedBatch;
 use super::columns::{Columns, held};
-use super::ppl_log::{LogTicket, Logged};
+use super::ppl_log::Logged;
 use super::ppl_mode::LogMode;
+use super::row_outcome::{Logging, RowOutcome, RowTicket};
 use crate::blocks::slice;
 use crate::zeroes::zeroes;
 
@@ -37,22 +38,6 @@ struct RowAnswer {
     target: Arc<Target>,
     within: Range,
     result: Result<(), IoError>,
-}
-
-/// How a row was changed.
-struct RowOutcome {
-    result: Result<(), IoError>,
-    /// Something was not answered in time, and may land later.
-    is_late: bool,
-}
-
-/// What became of what a log was to get.
-enum Logging {
-    /// It is durable, until the ticket is dropped; or there is nothing to log.
-    Done(Option<LogTicket>),
-    /// Members have changed.
-    PlanAgain,
-    Failed(IoError),
 }
 
 /// Reads what a plan reads. `None`: members could not be read, which are added to those that failed.
@@ -71,15 +56,6 @@ async fn read_all(
         }
     }
     (failed.len() == before).then_some(answers)
-}
-
-impl RowOutcome {
-    const fn refused(error: IoError) -> Self {
-        Self {
-            result: Err(error),
-            is_late: false,
-        }
-    }
 }
 
 impl RedundantArray {
@@ -208,16 +184,17 @@ impl RedundantArray {
     /// Writes a row, of which the caller has the turn.
     async fn write_row(&self, row: u64, range: Range, batch: &RowBatch) -> RowOutcome {
         let new = self.data_writes(batch);
+        if let Some(journal) = &self.rows.journal {
+            let written = self.write_journaled_row((row, range), new, batch, journal);
+            return written.await;
+        }
         let Some(logs) = &self.rows.logs else {
             return self.write_pass((row, range), new, batch.flags, &[]).await;
         };
         let (layout, view) = (self.layout(), self.view());
         let layout = layout.parity().expect("it keeps parity");
         let known = (&held(&view)[..], logs.parity_max);
-        let mut outcome = RowOutcome {
-            result: Ok(()),
-            is_late: false,
-        };
+        let mut outcome = RowOutcome::done();
         for pass in passes(layout, row, &new, known) {
             let (writes, spans) = (pass.writes, pass.spans);
             let written = self
@@ -233,7 +210,7 @@ impl RedundantArray {
     }
 
     /// Writes some of a row, with the parity of it. `spans`: what the partial parity log gets before.
-    async fn write_pass(
+    pub(super) async fn write_pass(
         &self,
         (row, range): (u64, Range),
         new: Vec<MemberWrite>,
@@ -301,6 +278,11 @@ impl RedundantArray {
         row: u64,
         (spans, parity, new): (&[PplSpan], &[MemberWrite], &[MemberWrite]),
     ) -> Logging {
+        if let Some(journal) = &self.rows.journal {
+            return self
+                .log_in_journal(journal, columns, row, (parity, new))
+                .await;
+        }
         let Some(logs) = self.rows.logs.as_ref().filter(|_| is_kept) else {
             return Logging::Done(None);
         };
@@ -314,7 +296,7 @@ impl RedundantArray {
         };
         let record = ppl_passes::record(layout, row, spans, (parity, new));
         match self.log_record(logs, target.slot, record).await {
-            Logged::Durable(ticket) => Logging::Done(Some(ticket)),
+            Logged::Durable(ticket) => Logging::Done(Some(RowTicket::PartialParity(ticket))),
             Logged::PlanAgain => Logging::PlanAgain,
             Logged::Failed(error) => Logging::Failed(error),
         }
@@ -378,10 +360,7 @@ impl RedundantArray {
     /// Decides what becomes of the members that failed at a change of `columns`. `Err`: one that cannot be failed did not
     /// take its bytes, and parity is not trusted there any more.
     fn conclude_row(&self, columns: Range, answers: Vec<RowAnswer>) -> RowOutcome {
-        let mut outcome = RowOutcome {
-            result: Ok(()),
-            is_late: false,
-        };
+        let mut outcome = RowOutcome::done();
         for answer in answers {
             let target = &answer.target;
             let Err(error) = answer.result else {
@@ -429,7 +408,7 @@ impl RedundantArray {
         what: &Change,
         flags: WriteFlags,
     ) -> Result<(), IoError> {
-        if self.rows.logs.is_some() {
+        if self.rows.logs.is_some() || self.rows.journal.is_some() {
             let data = zeroes(range.len_usize());
             return match what {
                 Change::Trim => Ok(()),

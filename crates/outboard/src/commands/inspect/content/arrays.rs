@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use nodes::array::format::{Role, Superblock, layout_name};
+use nodes::array::format::{Role, Superblock, features, layout_name};
 use nodes::array::{self, ArrayOptions, Candidate, Picture};
 use serde::Serialize;
 
@@ -48,6 +48,9 @@ pub(crate) struct Array {
     /// Whether members keep partial parity logs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) ppl: bool,
+    /// Whether it has a journal.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) journal: bool,
     /// Members that were found.
     pub(crate) members: Vec<FoundMember>,
     /// Parts that no good member here holds.
@@ -289,6 +292,7 @@ fn array(set: &[&Member], opened: &[OpenedArray]) -> Array {
         events: fresh.events,
         bitmap: set[picture.freshest].bitmap.clone(),
         ppl: fresh.keeps_ppl(),
+        journal: fresh.features & features::JOURNAL != 0,
         members: members
             .map(|(member, stands)| seen(member, *stands))
             .collect(),
