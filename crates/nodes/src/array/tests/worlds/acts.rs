@@ -221,7 +221,7 @@ impl World {
             },
             8..11 => Op::Read { range },
             11 => Op::WriteZeroes { range, flags },
-            12 if self.shape.ppl.is_none() => Op::Trim { range },
+            12 if self.shape.ppl.or(self.shape.journal).is_none() => Op::Trim { range },
             _ => Op::Flush,
         }
     }

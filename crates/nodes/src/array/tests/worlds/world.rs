@@ -35,6 +35,8 @@ pub(super) struct Disk {
     pub(super) blank: bool,
     /// What it says is durable is not.
     lies: bool,
+    /// It keeps the journal.
+    is_journal: bool,
 }
 
 /// What is wrong with a world.
@@ -53,6 +55,8 @@ pub(super) struct World {
     is_clean: bool,
     pace: Arc<Pace>,
     record: Arc<Record>,
+    /// Cuts that left a header of a partial parity log in part.
+    pub(super) torn_headers: u32,
 }
 
 /// How a member is opened again: as the wire is.
@@ -101,6 +105,7 @@ impl World {
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let shape = match seed {
+            super::JOURNAL_FROM.. => Shape::with_journal(&mut rng),
             super::PPL_FROM.. => Shape::with_ppl(&mut rng),
             super::PARITY_FROM.. => Shape::with_parity(&mut rng),
             _ => Shape::of(&mut rng, seed >= super::OLD_FROM),
@@ -120,6 +125,7 @@ impl World {
             current: n < shape.parts,
             blank,
             lies: n == liar,
+            is_journal: shape.journal_number() == Some(n),
         });
         Self {
             parts: Parts::of(shape),
@@ -129,6 +135,7 @@ impl World {
             is_clean: !shape.dirty,
             pace: Arc::new(Pace::of(seed)),
             record: Arc::default(),
+            torn_headers: 0,
             rng,
             shape,
         }
@@ -196,10 +203,11 @@ impl World {
         chosen.retain(|disk| !disk.blank);
         self.rng.shuffle(&mut chosen);
         if self.rng.u8(0..8) == 0 {
-            chosen.retain(|disk| disk.current);
+            chosen.retain(|disk| disk.current || disk.is_journal);
         }
         // Logs are for members that are lost with the power.
-        let odds = if self.shape.ppl.is_some() { 2 } else { 5 };
+        let has_log = self.shape.ppl.or(self.shape.journal).is_some();
+        let odds = if has_log { 2 } else { 5 };
         if self.rng.u8(0..odds) == 0 && self.can_spare(self.current()) {
             let without = chosen.iter().position(|disk| disk.current);
             let gone = chosen.remove(without.expect("there are some"));
@@ -324,6 +332,7 @@ impl World {
                 true => wire.crash(self.rng.u64(..)),
                 false => wire.live(),
             };
+            self.torn_headers += u32::from(is_cut && self.shape.has_torn_header(&image));
             if disk.lies && is_cut {
                 let valid = metadata::check_liar(self.shape, &image);
                 valid.map_err(|what| format!("{} (that lies): {what}", disk.name))?;
@@ -371,16 +380,17 @@ impl World {
             Some(_) => "kept no partial parity log",
             None => "was being written when it stopped",
         };
-        // Where a resync had come to some place, no log says where parity fits.
+        // Where a resync had come to some place, or is due, no log says where parity fits.
+        let least = u64::from(self.shape.journal.is_none());
         let is_half_synced = |disk: &Disk| {
             let superblock = metadata::superblock(self.shape, &disk.image);
-            superblock.is_ok_and(|superblock| superblock.synced_to.is_some_and(|to| to > 0))
+            superblock.is_ok_and(|superblock| superblock.synced_to.is_some_and(|to| to >= least))
         };
         let is_resync = self.disks.iter().any(is_half_synced)
             && error
                 .to_string()
                 .contains("was being written when it stopped");
-        let is_it = error.to_string().contains(why) || is_resync;
+        let is_it = self.shape.journal.is_none() && error.to_string().contains(why) || is_resync;
         is_it && self.shape.parities() > 0 && !self.is_clean
     }
 
