@@ -8,7 +8,9 @@ use super::mirror;
 use crate::array::format::r5l::{
     JournalKey, JournalSpace, MEMBERS_MAX, MetaBlock, MetaProblem, PAGE, PAGE_USIZE, Payload,
 };
-use crate::array::format::{Changes, Superblock, Version, decode, encode, patch, ppl};
+use crate::array::format::{
+    Changes, Role, Superblock, Version, decode, encode, features, patch, ppl,
+};
 
 const UUID: [u8; 16] = *b"\x3a\xaa\x01\x22\x29\x82\x7c\xfa\x53\x31\xad\x66\xca\x76\x73\x71";
 
@@ -179,4 +181,32 @@ proptest! {
             prop_assert_eq!(again, Ok(block));
         }
     }
+}
+
+/// The story: for arrays with a journal no member counted as being rebuilt, and what it did not have yet was read of it.
+#[test]
+fn the_tail_of_a_journal_is_where_other_members_say_how_far_they_are_rebuilt() {
+    let mut superblock = Superblock {
+        features: features::JOURNAL,
+        ..mirror(Version::V1_2, 1)
+    };
+    superblock.roles[2] = Role::Journal;
+    let at = PAGE;
+    let rebuilt = Changes {
+        rebuilt_to: Some(Some(1 << 20)),
+        ..Changes::default()
+    };
+    let bytes = patch(&encode(&superblock, at), Version::V1_2, &rebuilt);
+    let found = decode(Version::V1_2, at, &bytes);
+    let found = found.expect("it is right").expect("it is there");
+    assert_eq!(found.rebuilt_to, Some(1 << 20));
+    let journal = Changes {
+        number: Some(2),
+        journal_tail: Some(PAGE),
+        ..Changes::default()
+    };
+    let bytes = patch(&bytes, Version::V1_2, &journal);
+    let found = decode(Version::V1_2, at, &bytes);
+    let found = found.expect("it is right").expect("it is there");
+    assert_eq!((found.role, found.rebuilt_to), (Role::Journal, None));
 }

@@ -132,7 +132,8 @@ pub(super) fn decode(
         data: data(fields)?,
         events: fields.u64(field::EVENTS),
         synced_to: synced_to(fields.u64(field::SYNCED_TO)),
-        rebuilt_to: (bits & features::RECOVERY_OFFSET != 0 && bits & features::JOURNAL == 0)
+        // The member with the journal has the tail of that there.
+        rebuilt_to: (bits & features::RECOVERY_OFFSET != 0 && own != Some(&Role::Journal))
             .then(|| fields.u64(field::REBUILT_TO).saturating_mul(SECTOR)),
         device: Some(fields.bytes(field::DEVICE)),
         number: fields.u32(field::NUMBER),
