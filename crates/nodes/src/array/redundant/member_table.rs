@@ -220,6 +220,11 @@ impl MemberTable {
             .survives(|part| self.parts[part] != Some(slot) && self.part_is_in_sync(part))
     }
 
+    /// Whether `slot` waits for a part.
+    pub(super) fn is_spare(&self, slot: SlotId) -> bool {
+        self.slots[slot.0].state == SlotState::Spare
+    }
+
     /// Whether `slot` holds a part, all of it.
     fn is_in_sync(&self, slot: SlotId) -> bool {
         self.slots[slot.0].state == SlotState::InSync

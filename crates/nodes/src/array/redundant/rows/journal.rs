@@ -36,7 +36,7 @@ use super::super::RedundantArray;
 use super::super::members::Target;
 use super::super::state::State;
 use super::journal_scan::FoundLog;
-use super::ppl_mode::LogMode;
+use super::ppl_mode::{LogMode, given};
 use crate::blocks::slice;
 
 /// Bytes that are logged before members are flushed and the space is used again, at most: a replay reads no more.
@@ -345,7 +345,7 @@ impl RedundantArray {
     pub(super) async fn give_part_without_log(
         &self,
         journal: &Journal,
-        give: impl FnOnce(),
+        give: impl FnOnce() -> bool,
     ) -> Result<(), IoError> {
         let mode = journal.mode.write().await;
         if *mode == LogMode::Kept && self.journal_target().is_some() {
@@ -355,10 +355,10 @@ impl RedundantArray {
                 reclaimed?;
             }
         }
-        give();
+        let given = given(give());
         let recorded = self.record(State::is_recorded).await;
         drop(mode);
-        recorded
+        recorded.and(given)
     }
 }
 

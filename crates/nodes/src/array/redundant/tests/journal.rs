@@ -574,3 +574,42 @@ fn a_member_gets_a_part_while_nothing_is_logged() {
         }
     });
 }
+
+/// The story: the member failed while the journal was emptied for its replacement, which then counted as the whole holder of the
+/// part, and was read.
+#[test]
+fn a_member_that_fails_while_it_gets_a_replacement_is_not_replaced_by_nothing() {
+    block_on(async {
+        let mut below = disks(&five(), LARGE);
+        five().make(&below).await;
+        below.push(Arc::new(MemDisk::from_bytes(vec![
+            0xdd;
+            DISK.try_into().unwrap()
+        ])));
+        let faults = FaultDisk::new(below[1].clone(), 1, Vec::new());
+        let mut failing = below.clone();
+        failing[1] = faults.clone();
+        let array = opened(&failing[..5]).await;
+        let whole = Range::new(0, 12 * CHUNK);
+        write(&array, whole, 1).await.unwrap();
+        let overwrite = AddOptions {
+            overwrite: true,
+            ..AddOptions::default()
+        };
+        let spare = Candidate::local("new".to_owned(), failing[5].clone());
+        array.add(spare, overwrite).await.unwrap();
+        faults.inject(Fault::new(Effect::Fail(Errno::Io)).on(Operation::Flush));
+        array.replace("m1", None).await.unwrap_err();
+        assert_eq!(read(&array, whole).await, pattern(1, whole));
+        array.by_hand().work().await.unwrap();
+        write(&array, Range::new(512, 512), 2).await.unwrap();
+        array.by_hand().work().await.unwrap();
+        let rest = Range::new(CHUNK, whole.len - CHUNK);
+        assert_eq!(read(&array, rest).await, pattern(1, whole)[4096..]);
+        array.stop().await.unwrap();
+        let here = [&below[..1], &below[2..]].concat();
+        let array = opened(&here).await;
+        assert_eq!(array.status().working, 4);
+        assert_eq!(read(&array, rest).await, pattern(1, whole)[4096..]);
+    });
+}
