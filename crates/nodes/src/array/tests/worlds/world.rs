@@ -1,14 +1,13 @@
 //! [`World`]: disks, what they owe, and what happens to them from one cut of the power to the next.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, IoError, Node, Range};
+use block::{BlockDevice, IoError, Range};
 use testkit::{CrashDisk, Lies, Op};
 
-use super::disks::{Mode, Power, Wire};
+use super::disks::{Again, Mode, Power, Wire};
 use super::expected_content::Owed;
 use super::growth::Parts;
 use super::metadata;
@@ -16,9 +15,7 @@ use super::pace::Pace;
 use super::record::Record;
 use super::shape::Shape;
 use crate::array::format::Level;
-use crate::array::{
-    Array, ArrayError, ArrayOptions, Candidate, MemberState, Reopen, ReopenError, SyncRates, open,
-};
+use crate::array::{Array, ArrayError, ArrayOptions, Candidate, MemberState, SyncRates, open};
 
 /// How long a life may last, by its own clock, which stands still while anything is done.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -36,7 +33,7 @@ pub(super) struct Disk {
     /// What it says is durable is not.
     lies: bool,
     /// It keeps the journal.
-    is_journal: bool,
+    pub(super) is_journal: bool,
 }
 
 /// What is wrong with a world.
@@ -55,26 +52,10 @@ pub(super) struct World {
     is_clean: bool,
     pace: Arc<Pace>,
     record: Arc<Record>,
+    /// The disk with the journal broke.
+    pub(super) journal_broke: bool,
     /// Cuts that left a header of a partial parity log in part.
     pub(super) torn_headers: u32,
-}
-
-/// How a member is opened again: as the wire is.
-#[derive(Debug)]
-struct Again(Arc<Wire>);
-
-impl Reopen for Again {
-    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, ReopenError>> + Send + '_>> {
-        Box::pin(async {
-            match self.0.mode() {
-                Mode::Fine => Ok(self.0.clone() as Node),
-                mode => {
-                    let why = format!("the wire is {mode:?}");
-                    Err(ReopenError::Unreachable(why))
-                }
-            }
-        })
-    }
 }
 
 /// An array that is open, and what it stands on.
@@ -136,6 +117,7 @@ impl World {
             pace: Arc::new(Pace::of(seed)),
             record: Arc::default(),
             torn_headers: 0,
+            journal_broke: false,
             rng,
             shape,
         }
@@ -376,6 +358,9 @@ impl World {
 
     /// Whether an array with parity is refused as md itself refuses it: it was being written, and members are missing.
     pub(super) fn may_be_refused(&self, error: &ArrayError) -> bool {
+        if self.journal_broke && error.to_string().contains("the journal of array") {
+            return true;
+        }
         let why = match self.shape.ppl {
             Some(_) => "kept no partial parity log",
             None => "was being written when it stopped",

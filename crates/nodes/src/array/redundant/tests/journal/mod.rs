@@ -1,25 +1,26 @@
 //! Arrays with a journal: in what order members get what, what the journal says, and what replay makes of it.
 
+mod failures;
+mod found;
+
 use std::sync::Arc;
 
-use block::{BlockDevice, Errno, IoError, Node, Operation, Range, WriteFlags};
+use block::{BlockDevice, IoError, Node, Operation, Range, WriteFlags};
 use proptest::prelude::*;
 use smallvec::smallvec;
 use testkit::{
-    Effect, Fault, FaultDisk, MemDisk, Op, OpSpace, block_on, check_crashes, check_dropped_futures,
-    check_in_batches, one_of_each, ops, pattern, single,
+    MemDisk, Op, OpSpace, block_on, check_crashes, check_dropped_futures, check_in_batches,
+    one_of_each, ops, pattern, single,
 };
 
 use super::kit::{
     DATA, DISK, Heard, MEMBER, Recipe, SEQUENCE, heard, name, options, put, recorded, superblock,
 };
+use crate::array::format::Level;
 use crate::array::format::r5l::{
     JournalKey, JournalSpace, MetaBlock, PAGE, Payload, SEQUENCE_STEP,
 };
-use crate::array::format::{Level, Role};
-use crate::array::{
-    AddOptions, Array, ArrayError, ArrayOptions, Candidate, MemberState, SyncRates, open,
-};
+use crate::array::{Array, ArrayError, ArrayOptions, Candidate, SyncRates, open};
 
 const CHUNK: u64 = 4096;
 /// Bytes of the disk with the journal, behind its superblock: with little room, space is used again and again.
@@ -370,39 +371,6 @@ fn an_array_without_its_journal_is_only_read_and_without_a_member_too_only_by_fo
 }
 
 #[test]
-fn nothing_is_written_once_the_journal_has_failed() {
-    block_on(async {
-        let below = disks(&five(), LARGE);
-        five().make(&below).await;
-        let faults = FaultDisk::new(below[4].clone(), 1, Vec::new());
-        let mut failing = below.clone();
-        failing[4] = faults.clone();
-        let (disks, journal) = recorded(&failing);
-        let array = opened(&disks).await;
-        let whole = Range::new(0, 3 * CHUNK);
-        write(&array, whole, 1).await.unwrap();
-        heard(&journal);
-        faults.inject(Fault::new(Effect::Fail(Errno::Io)).on(Operation::Write));
-        write(&array, FIRST, 2).await.unwrap_err();
-        assert!(
-            heard(&journal)
-                .iter()
-                .all(|h| !h.is_data() || h.member == 4)
-        );
-        let error = write(&array, FIRST, 3).await.unwrap_err().to_string();
-        assert!(error.contains("the array's journal has failed"), "{error}");
-        assert_eq!(read(&array, whole).await, pattern(1, whole));
-        assert_eq!(superblock(&below[0]).await.roles[4], Role::Faulty);
-        let member = &array.status().members[4];
-        assert_eq!((member.state, &*member.name), (MemberState::Failed, "m4"));
-        array.stop().await.unwrap();
-        // It says itself that it has the journal; the others know better.
-        let why = refused(&below, false).await;
-        assert!(why.contains("is missing (m4 has failed)"), "{why}");
-    });
-}
-
-#[test]
 fn space_is_used_again_around_the_end_and_a_cut_at_any_time_is_replayed() {
     block_on(async {
         let recipe = six();
@@ -431,185 +399,5 @@ fn space_is_used_again_around_the_end_and_a_cut_at_any_time_is_replayed() {
         tails.dedup();
         assert!(tails.len() > 40, "{tails:?}");
         assert!(tails.windows(2).any(|pair| pair[1] < pair[0]), "{tails:?}");
-    });
-}
-
-/// What Linux leaves in write-back mode: data that were acknowledged, without parity.
-async fn cached() -> (Vec<Node>, Vec<u8>) {
-    let disks = disks(&five(), LARGE);
-    five().make(&disks).await;
-    let array = opened(&disks).await;
-    let whole = Range::new(0, 12 * CHUNK);
-    write(&array, whole, 1).await.unwrap();
-    array.stop().await.unwrap();
-    drop(array);
-    let at = tail(&disks[4]).await;
-    let empty = block(&disks[4], at).await.unwrap();
-    let page = pattern(9, Range::new(CHUNK, CHUNK));
-    let data = MetaBlock {
-        sequence: empty.sequence + 1,
-        at: at + PAGE,
-        payloads: vec![Payload::Data {
-            at: CHUNK,
-            checksum: key().checksum([&page[..]]),
-        }],
-    };
-    put(&disks[4], DATA + at + PAGE, data.encode(key())).await;
-    put(&disks[4], DATA + at + 2 * PAGE, page.clone()).await;
-    let mut expected = pattern(1, whole);
-    expected[4096..8192].copy_from_slice(&page);
-    (disks, expected)
-}
-
-#[test]
-fn data_that_linux_acknowledged_without_parity_are_written_with_it() {
-    block_on(async {
-        let (disks, expected) = cached().await;
-        let why = refused(&disks, true).await;
-        assert!(why.contains("has what members lack"), "{why}");
-        let without = [&disks[..1], &disks[2..]].concat();
-        let why = refused(&without, false).await;
-        assert!(why.contains("data without parity (write-back)"), "{why}");
-        let array = opened(&disks).await;
-        assert_eq!(read(&array, Range::new(0, 12 * CHUNK)).await, expected);
-        assert!(sum_of(&disks, 0).await.iter().all(|byte| *byte == 0));
-        array.stop().await.unwrap();
-    });
-}
-
-#[test]
-fn columns_that_linux_says_are_on_members_are_not_written_again() {
-    block_on(async {
-        let (disks, _) = cached().await;
-        let at = tail(&disks[4]).await;
-        let data = block(&disks[4], at + PAGE).await.unwrap();
-        let done = MetaBlock {
-            sequence: data.sequence + 1,
-            at: at + 3 * PAGE,
-            payloads: vec![Payload::OnMembers { columns: vec![0] }],
-        };
-        put(&disks[4], DATA + at + 3 * PAGE, done.encode(key())).await;
-        let array = opened(&disks).await;
-        let whole = Range::new(0, 12 * CHUNK);
-        assert_eq!(read(&array, whole).await, pattern(1, whole));
-    });
-}
-
-#[test]
-fn a_journal_without_a_beginning_is_damaged_and_all_parity_is_resynced() {
-    block_on(async {
-        let (disks, _) = torn(&five(), LARGE, false).await;
-        let at = tail(&disks[4]).await;
-        put(&disks[4], DATA + at, vec![0x55; 512]).await;
-        let without = [&disks[..1], &disks[2..]].concat();
-        let why = refused(&without, false).await;
-        assert!(why.contains("its journal is damaged"), "{why}");
-        let array = opened(&disks).await;
-        assert_eq!(superblock(&disks[0]).await.synced_to, Some(0));
-        array.by_hand().work().await.unwrap();
-        assert!(sum_of(&disks, 0).await.iter().all(|byte| *byte == 0));
-        write(&array, FIRST, 3).await.unwrap();
-        drop(array);
-        let array = opened(&disks).await;
-        assert_eq!(read(&array, FIRST).await, pattern(3, FIRST));
-    });
-}
-
-#[test]
-fn a_page_that_a_cut_tore_ends_the_journal_and_what_is_behind_it_never_counts() {
-    block_on(async {
-        let (disks, expected) = torn(&five(), LARGE, true).await;
-        let mut at = tail(&disks[4]).await;
-        let mut last = at;
-        while let Some(found) = block(&disks[4], at).await {
-            last = at;
-            at += found.footprint();
-        }
-        // The last batch was not whole: nothing of it was sent, as the members here have it.
-        put(&disks[4], DATA + last + PAGE + 512, vec![0x55; 512]).await;
-        let array = opened(&disks).await;
-        let row = Range::new(0, 12 * CHUNK);
-        assert_eq!(read(&array, row).await, pattern(1, row));
-        assert!(read(&array, row).await != expected);
-        // What is written next begins there, and is not taken for what was.
-        write(&array, FIRST, 4).await.unwrap();
-        drop(array);
-        let array = opened(&disks).await;
-        assert_eq!(read(&array, FIRST).await, pattern(4, FIRST));
-    });
-}
-
-#[test]
-fn a_member_gets_a_part_while_nothing_is_logged() {
-    block_on(async {
-        for missing in [3, 0] {
-            let mut disks = disks(&five(), LARGE);
-            five().make(&disks).await;
-            let spare = disks.remove(missing);
-            let array = opened(&disks).await;
-            let whole = Range::new(0, 12 * CHUNK);
-            write(&array, whole, 1).await.unwrap();
-            let before = tail(disks.last().unwrap()).await;
-            let overwrite = AddOptions {
-                overwrite: true,
-                ..AddOptions::default()
-            };
-            let comes = Candidate::local("new".to_owned(), spare.clone());
-            array.add(comes, overwrite).await.unwrap();
-            array.by_hand().work().await.unwrap();
-            assert!(tail(disks.last().unwrap()).await > before);
-            write(&array, FIRST, 2).await.unwrap();
-            drop(array);
-            disks.insert(missing, spare);
-            let array = opened(&disks).await;
-            let expected = [
-                pattern(2, FIRST),
-                pattern(1, whole).split_off(FIRST.len_usize()),
-            ];
-            assert_eq!(read(&array, whole).await, expected.concat());
-            for row in 0..16 {
-                let sum = sum_of(&disks, row).await;
-                assert!(sum.iter().all(|byte| *byte == 0), "row {row}");
-            }
-        }
-    });
-}
-
-/// The story: the member failed while the journal was emptied for its replacement, which then counted as the whole holder of the
-/// part, and was read.
-#[test]
-fn a_member_that_fails_while_it_gets_a_replacement_is_not_replaced_by_nothing() {
-    block_on(async {
-        let mut below = disks(&five(), LARGE);
-        five().make(&below).await;
-        below.push(Arc::new(MemDisk::from_bytes(vec![
-            0xdd;
-            DISK.try_into().unwrap()
-        ])));
-        let faults = FaultDisk::new(below[1].clone(), 1, Vec::new());
-        let mut failing = below.clone();
-        failing[1] = faults.clone();
-        let array = opened(&failing[..5]).await;
-        let whole = Range::new(0, 12 * CHUNK);
-        write(&array, whole, 1).await.unwrap();
-        let overwrite = AddOptions {
-            overwrite: true,
-            ..AddOptions::default()
-        };
-        let spare = Candidate::local("new".to_owned(), failing[5].clone());
-        array.add(spare, overwrite).await.unwrap();
-        faults.inject(Fault::new(Effect::Fail(Errno::Io)).on(Operation::Flush));
-        array.replace("m1", None).await.unwrap_err();
-        assert_eq!(read(&array, whole).await, pattern(1, whole));
-        array.by_hand().work().await.unwrap();
-        write(&array, Range::new(512, 512), 2).await.unwrap();
-        array.by_hand().work().await.unwrap();
-        let rest = Range::new(CHUNK, whole.len - CHUNK);
-        assert_eq!(read(&array, rest).await, pattern(1, whole)[4096..]);
-        array.stop().await.unwrap();
-        let here = [&below[..1], &below[2..]].concat();
-        let array = opened(&here).await;
-        assert_eq!(array.status().working, 4);
-        assert_eq!(read(&array, rest).await, pattern(1, whole)[4096..]);
     });
 }
