@@ -1,5 +1,5 @@
 //! Any bytes as what members of arrays keep next to their data: superblocks that are changed and written again,
-//! bitmaps, logs of bad blocks and of partial parity. Nothing panics nor takes memory beyond its bounds, what is not named stays, and
+//! bitmaps, journals, logs of bad blocks and of partial parity. Nothing panics nor takes memory beyond its bounds, what is not named stays, and
 //! what was written is read again.
 #![no_main]
 
@@ -8,6 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use nodes::array::format::bad_blocks::{BadBlocks, RUNS_MAX};
 use nodes::array::format::bitmap::{self, Bitmap, Bits, CHUNKS_MAX, HEADER_LEN_USIZE, Shape};
 use nodes::array::format::ppl::{self, PplHeader, PplSpace};
+use nodes::array::format::r5l::{JournalKey, MetaBlock, PAGE, PAGE_USIZE};
 use nodes::array::format::{
     Changes, Role, Superblock, Version, decode, encode, numbers_max, patch, written,
 };
@@ -18,10 +19,11 @@ const BITS_MAX: u64 = 1 << 18;
 
 fuzz_target!(|input: (u8, u64, u64, &[u8])| {
     let (choice, at, number, bytes) = input;
-    match choice % 5 {
+    match choice % 6 {
         0 | 1 => superblock(at % (1 << 50), number, bytes),
         2 => bits(at, number, bytes),
         3 => log(number, bytes),
+        4 => journal(at, bytes),
         _ => partial_parity(at, bytes),
     }
 });
@@ -152,6 +154,24 @@ fn partial_parity(at: u64, bytes: &[u8]) {
         assert!(next > at % len && next + ppl::HEADER_LEN < len);
     }
     assert!(space.place_for(at, header.footprint()) <= len);
+}
+
+fn journal(at: u64, bytes: &[u8]) {
+    let mut place = bytes.to_vec();
+    place.resize(PAGE_USIZE, 0);
+    // With the magic number, the version, the place and the checksum that it should have.
+    let (key, at) = (JournalKey::of([7; 16]), at % (1 << 50) * PAGE);
+    place[..4].copy_from_slice(&0x6433_c509_u32.to_le_bytes());
+    place[4..8].fill(0);
+    place[8] = 1;
+    place[24..32].copy_from_slice(&(at / 512).to_le_bytes());
+    let sum = key.checksum([&place[..]]);
+    place[4..8].copy_from_slice(&sum.to_le_bytes());
+    let Ok(block) = MetaBlock::decode(&place, key, at) else {
+        return;
+    };
+    assert!(block.footprint() <= PAGE * 512);
+    assert_eq!(MetaBlock::decode(&block.encode(key), key, at), Ok(block));
 }
 
 fn log(number: u64, bytes: &[u8]) {

@@ -144,6 +144,8 @@ pub(crate) enum OtherKind {
         /// Up to where it is a copy of that member, bytes of its data; `None`: all of it.
         to: Option<u64>,
     },
+    /// It keeps the journal.
+    Journal,
     /// The array says that it failed, or it lost to the side that is preferred.
     Failed,
 }

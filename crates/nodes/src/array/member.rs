@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::{Node, Range};
 
 use super::format::bitmap::Bitmap;
-use super::format::{self, Superblock};
+use super::format::{self, Role, Superblock};
 use super::member_guard::{ArrayFence, MemberGuard};
 use super::options::Reopen;
 
@@ -46,6 +46,14 @@ impl Member {
     pub(super) fn new_guard(&self, fence: &Arc<ArrayFence>) -> Arc<MemberGuard> {
         let place = (self.superblock.version, self.at);
         MemberGuard::new(&self.name, &self.disk, place, None, fence.clone())
+    }
+
+    /// How much of its data are used, by an array that uses `size` of each holder of a part.
+    pub(super) const fn used(&self, size: u64) -> u64 {
+        match self.superblock.role {
+            Role::Journal => self.superblock.data.len,
+            _ => size,
+        }
     }
 
     /// Where bytes of its data are on the disk.

@@ -35,8 +35,7 @@
 //!
 //! # What it does not do
 //!
-//! It does not write RAID 4, 5 and 6 of LVM or with a journal, change levels, take members away, or read external metadata (IMSM,
-//! DDF).
+//! It does not change levels, take members away, or read external metadata (IMSM, DDF).
 
 mod assemble;
 mod assembly;

@@ -4,8 +4,8 @@
 //!
 //! * All members are examined at the same time, and nothing is written: what is written when an array is
 //!   opened for writing is its node's, once all of them were understood.
-//! * Parity is repaired by partial parity logs before an array is used that was not stopped cleanly, if it is opened for
-//!   writing.
+//! * Parity is repaired by partial parity logs before an array is used that was not stopped cleanly, and a journal is
+//!   replayed, if it is opened for writing.
 //! * An array that goes on, on another machine's disk, without a member that worked says so there before it is used.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::format::{Level, PLACE_LEN, Superblock};
 use super::member::Member;
 use super::node::Kind;
 use super::parity::Parity;
-use super::redundant::RedundantArray;
+use super::redundant::{RedundantArray, refuse_stale_members};
 use super::striped::Striped;
 use super::sync::{Expected, Kept};
 use super::{Array, ArrayError, ArrayOptions, Candidate, Picture, logs};
@@ -61,6 +61,9 @@ pub(crate) async fn open_assembly(
         Level::Raid4 | Level::Raid5 | Level::Raid6
             if is_only_read(options) && assembly.facts.reshape.is_none() =>
         {
+            if !options.force_dirty_degraded {
+                refuse_stale_members(&assembly).await?;
+            }
             Kind::Parity(Parity::open(assembly, options).await?)
         }
         Level::Raid1 | Level::Raid10 | Level::Raid4 | Level::Raid5 | Level::Raid6 => {
@@ -75,6 +78,7 @@ pub(crate) async fn open_assembly(
             if let Some(logs) = logs {
                 array.replay(logs).await?;
             }
+            array.replay_journal().await?;
             Kind::Redundant(Kept::new(array, expected, options))
         }
         level @ Level::Other(_) => {

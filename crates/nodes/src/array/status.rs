@@ -37,6 +37,8 @@ pub struct ArrayStatus {
     pub bitmap: Option<BitmapStatus>,
     /// Whether members keep partial parity logs (mdadm's consistency policy `ppl`).
     pub ppl: bool,
+    /// Whether it has a journal (mdadm's consistency policy `journal`).
+    pub journal: bool,
     /// Its members by their parts, then spares and those that failed.
     pub members: Vec<MemberStatus>,
     /// Copies may differ, and no resync is under way: it is still to come, or cannot begin.
@@ -108,6 +110,8 @@ pub enum MemberState {
     Replacing(u64),
     /// It waits for a member to fail.
     Spare,
+    /// It keeps the journal.
+    Journal,
     /// It failed, and the array goes on without it.
     Failed,
     /// The array went on without it before it was opened.

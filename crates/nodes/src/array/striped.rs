@@ -95,6 +95,7 @@ impl Striped {
             events: self.events,
             bitmap: None,
             ppl: false,
+            journal: false,
             members: (0..).zip(&self.members).map(member).collect(),
             resync_pending: false,
             sync: None,

@@ -44,6 +44,9 @@ pub(crate) struct ArrayReport {
     /// Members keep partial parity logs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) ppl: bool,
+    /// It has a journal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) journal: bool,
     /// By slot, then spares and failed members.
     pub(crate) members: Vec<MemberReport>,
     /// Copies may differ, and no resync is running.
@@ -134,6 +137,8 @@ pub(crate) enum MemberHealth {
     Replacement,
     /// It replaces the next member that fails.
     Spare,
+    /// It keeps the journal.
+    Journal,
     /// It failed.
     Failed,
     /// The array went on without it before it was opened.
@@ -221,6 +226,7 @@ impl ArrayReport {
                 dirty: bitmap.dirty,
             }),
             ppl: status.ppl,
+            journal: status.journal,
             members: status.members.iter().map(MemberReport::of).collect(),
             resync_pending: status.resync_pending,
             sync: status.sync.as_ref().map(SyncReport::of),
@@ -276,6 +282,7 @@ impl MemberReport {
             MemberState::Rebuilding(to) => (MemberHealth::Rebuilding, Some(to)),
             MemberState::Replacing(to) => (MemberHealth::Replacement, Some(to)),
             MemberState::Spare => (MemberHealth::Spare, None),
+            MemberState::Journal => (MemberHealth::Journal, None),
             MemberState::Failed => (MemberHealth::Failed, None),
             MemberState::Stale => (MemberHealth::Stale, None),
             MemberState::Missing => (MemberHealth::Missing, None),
@@ -369,11 +376,12 @@ impl SyncOperation {
 
 impl MemberHealth {
     /// All of them.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::InSync,
         Self::Rebuilding,
         Self::Replacement,
         Self::Spare,
+        Self::Journal,
         Self::Failed,
         Self::Stale,
         Self::Missing,
@@ -386,6 +394,7 @@ impl MemberHealth {
             Self::Rebuilding => "rebuilding",
             Self::Replacement => "replacement",
             Self::Spare => "spare",
+            Self::Journal => "journal",
             Self::Failed => "failed",
             Self::Stale => "stale",
             Self::Missing => "missing",

@@ -169,6 +169,9 @@ fn details(report: &ArrayReport) -> Vec<String> {
     if report.ppl {
         row("consistency policy", "ppl".to_owned());
     }
+    if report.journal {
+        row("consistency policy", "journal".to_owned());
+    }
     row("uuid", report.uuid.clone());
     let mut about = format!("superblocks {}, {} events", report.version, report.events);
     if report.chunk > 0 {
@@ -222,6 +225,7 @@ pub(crate) fn with_newcomers(before: &ArrayReport, now: &ArrayReport) -> Option<
                 | MemberHealth::Rebuilding
                 | MemberHealth::Replacement
                 | MemberHealth::Spare
+                | MemberHealth::Journal
         )
     };
     let here = |report: &ArrayReport| -> Vec<String> {

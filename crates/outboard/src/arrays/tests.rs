@@ -33,6 +33,7 @@ fn status() -> ArrayStatus {
             dirty: 0,
         }),
         ppl: false,
+        journal: false,
         members: vec![of("a.img", Some(0)), of("b.img", Some(1))],
         resync_pending: false,
         sync: None,
@@ -86,6 +87,23 @@ fn partial_parity_logs_are_shown_as_the_consistency_policy() {
     assert!(text.contains("\n  consistency policy  ppl\n"), "{text}");
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["ppl"], true);
+}
+
+#[test]
+fn a_journal_is_shown_as_the_consistency_policy_and_as_a_member() {
+    let mut status = status();
+    (status.bitmap, status.journal) = (None, true);
+    status.members.push(MemberStatus {
+        state: MemberState::Journal,
+        ..of("log.img", None)
+    });
+    let report = ArrayReport::of(None, &status);
+    let text = show::tree(&report);
+    assert!(text.contains("\n  consistency policy  journal\n"), "{text}");
+    assert!(text.contains("log.img"), "{text}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["journal"], true);
+    assert_eq!(json["members"][2]["state"], "journal");
 }
 
 /// An array that was never resynced was reported as complete and in use, and its members as in sync.

@@ -2,7 +2,7 @@
 
 use super::{Membership, Picture, Rules, Witness};
 use crate::array::ArrayError;
-use crate::array::format::Level;
+use crate::array::format::{Level, features};
 
 /// Refuses an array with data that cannot be had, that lacks members which worked when it was used last, or of
 /// which what was being written may be wrong.
@@ -47,7 +47,47 @@ pub(super) fn check(
             "name all members, or add run=true to start without",
         ));
     }
+    journal(witnesses, picture, rules, &in_sync)?;
     dirty_and_degraded(witnesses, picture, rules, &in_sync)
+}
+
+/// An array that lacks its journal is only read, as in Linux; where members are missing, too, parity may not fit what was being
+/// written.
+fn journal(
+    witnesses: &[Witness],
+    picture: &Picture,
+    rules: &Rules,
+    in_sync: &[bool],
+) -> Result<(), ArrayError> {
+    let fresh = &witnesses[picture.freshest].superblock;
+    let memberships = picture.memberships.iter();
+    let journals = memberships.filter(|membership| **membership == Membership::Journal);
+    let name = called(witnesses, picture);
+    let is_whole = in_sync.iter().all(|held| *held);
+    match (fresh.features & features::JOURNAL != 0, journals.count()) {
+        (false, 0) | (true, 1) => Ok(()),
+        (true, 0) if rules.force_dirty_degraded || rules.read_only && is_whole => Ok(()),
+        (true, 0) => {
+            let next = match is_whole {
+                true => {
+                    "name the disk of the journal, too; or open the array read-only, without what only the journal has"
+                }
+                false => {
+                    "name the disk of the journal, too, or add force-dirty-degraded=true to read what there is: what was \
+                     being written may be wrong where it is computed from parity"
+                }
+            };
+            let aside = aside(witnesses, picture, rules);
+            Err(ArrayError::refused(
+                format!("the journal of array {name} is missing{aside}"),
+                next,
+            ))
+        }
+        _ => Err(ArrayError::refused(
+            format!("array {name} cannot have all of the journals that are here"),
+            "name the one that belongs to the array as it is now",
+        )),
+    }
 }
 
 /// What was being written when RAID 4, 5 or 6 stopped may have parity that does not fit.

@@ -175,7 +175,7 @@ fn side(members: &[&Superblock], preferred: usize) -> usize {
 /// more changes than it.
 fn membership(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membership {
     let own = match member.role {
-        Role::Journal => return Membership::Journal,
+        Role::Journal => return journal(member, fresh),
         Role::Spare => return begun_with(member, fresh).unwrap_or(Membership::Spare),
         Role::Faulty => return Membership::Failed,
         Role::Active(own) => own,
@@ -200,6 +200,15 @@ fn begun_with(member: &Superblock, fresh: &Superblock) -> Option<Membership> {
     let is_new = u32::from(part) >= reshape.parts_before(fresh.members);
     let is_one_behind = member.events.checked_add(1) == Some(fresh.events);
     (is_new && is_one_behind).then_some(Membership::InSync { part })
+}
+
+/// What is in a journal counts only if it has seen what the members have, as far as a cut lets it, and they list it.
+fn journal(member: &Superblock, fresh: &Superblock) -> Membership {
+    let is_listed = recorded_role(fresh, member) == Role::Journal;
+    match is_listed && member.events.abs_diff(fresh.events) <= 1 {
+        true => Membership::Journal,
+        false => Membership::Failed,
+    }
 }
 
 const fn holding(member: &Superblock, part: u16) -> Membership {

@@ -4,21 +4,14 @@ use super::{Rules, Witness, layout_of};
 use crate::array::ArrayError;
 use crate::array::format::bitmap;
 use crate::array::format::ppl::PplSpace;
-use crate::array::format::{Level, Role, Superblock, Version, features, layout_name};
+use crate::array::format::{Level, Role, Superblock, Version, features, layout_name, r5l};
 
 /// Bits of features that are always refused, what they mean, and what to do.
-const REFUSED: [(u32, &str, &str); 2] = [
-    (
-        features::CLUSTERED,
-        "a cluster's",
-        "several machines may write to it: use it on one of them",
-    ),
-    (
-        features::JOURNAL,
-        "one with a journal, which may hold the only copy of what was written last",
-        "assemble it once with mdadm, and remove the journal there",
-    ),
-];
+const REFUSED: [(u32, &str, &str); 1] = [(
+    features::CLUSTERED,
+    "a cluster's",
+    "several machines may write to it: use it on one of them",
+)];
 
 /// Refuses what cannot be opened, or not so.
 pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> {
@@ -32,8 +25,7 @@ pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> 
         ));
     }
     for (bit, what, next) in REFUSED {
-        let is_journal = bit == features::JOURNAL && superblock.role == Role::Journal;
-        if superblock.features & bit != 0 || is_journal {
+        if superblock.features & bit != 0 {
             return Err(ArrayError::refused(
                 format!("the array of {name} is {what}"),
                 next,
@@ -47,6 +39,7 @@ pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> 
         ));
     }
     partial_parity(witness, rules)?;
+    journal(witness)?;
     shape(witness)?;
     room(witness)?;
     bitmap(witness, rules)
@@ -73,8 +66,8 @@ fn reshape_problem(superblock: &Superblock) -> Option<&'static str> {
         Some("needs the backup file of mdadm")
     } else if superblock.data.offset < reshape.data_moved.unsigned_abs() {
         Some("moves its data before the beginning of the disk")
-    } else if superblock.keeps_ppl() {
-        Some("keeps partial parity logs")
+    } else if superblock.keeps_ppl() || superblock.features & features::JOURNAL != 0 {
+        Some("keeps a log of one form")
     } else if !fits(superblock.layout, before) || !fits(reshape.layout, after) {
         Some("has a form that cannot be")
     } else {
@@ -105,6 +98,32 @@ fn partial_parity(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> {
             witness.name
         ),
         "open it read-only",
+    ))
+}
+
+/// A journal that Linux would not use, or that cannot be kept, is refused: it may hold the only copy of what was written last.
+fn journal(witness: &Witness) -> Result<(), ArrayError> {
+    let superblock = &witness.superblock;
+    let has_journal = superblock.features & features::JOURNAL != 0;
+    let logs = features::BITMAP | features::PPL | features::MULTIPLE_PPLS;
+    let why = if !has_journal && superblock.role == Role::Journal {
+        "its other members say that they have none"
+    } else if !has_journal {
+        return Ok(());
+    } else if superblock.level.parities() == 0 {
+        "its level has none"
+    } else if superblock.features & logs != 0 {
+        "it has a bitmap or partial parity logs, too"
+    } else if !superblock.chunk.is_multiple_of(r5l::PAGE) {
+        "its chunks are not made of pages of 4096 bytes"
+    } else if usize::try_from(superblock.members).is_ok_and(|count| count > r5l::MEMBERS_MAX) {
+        "it has too many members"
+    } else {
+        return Ok(());
+    };
+    Err(ArrayError::refused(
+        format!("the array of {} cannot have a journal: {why}", witness.name),
+        "assemble it with mdadm, and remove the journal there",
     ))
 }
 
@@ -189,7 +208,8 @@ fn room(witness: &Witness) -> Result<(), ArrayError> {
             next,
         ));
     }
-    if superblock.member_size > superblock.data.len && superblock.role != Role::Spare {
+    let needs_room = !matches!(superblock.role, Role::Spare | Role::Journal);
+    if superblock.member_size > superblock.data.len && needs_room {
         let (len, needs) = (superblock.data.len, superblock.member_size);
         return Err(ArrayError::refused(
             format!("{name} has room for {len} bytes of data, the array needs {needs}"),

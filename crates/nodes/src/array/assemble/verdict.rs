@@ -2,6 +2,7 @@
 
 use super::{Membership, Picture, Rules, UsedBitmap, Verdict, Witness};
 use crate::array::assembly::{Facts, OtherKind};
+use crate::array::format::features;
 
 /// The holders.
 pub(super) fn of(witnesses: &[Witness], picture: &Picture, facts: Facts, rules: &Rules) -> Verdict {
@@ -44,8 +45,8 @@ const fn other(membership: Membership) -> OtherKind {
         Membership::InSync { .. }
         | Membership::Rebuilding { .. }
         | Membership::Failed
-        | Membership::Split { .. }
-        | Membership::Journal => OtherKind::Failed,
+        | Membership::Split { .. } => OtherKind::Failed,
+        Membership::Journal => OtherKind::Journal,
     }
 }
 
@@ -67,6 +68,10 @@ fn remarks(witnesses: &[Witness], picture: &Picture, rules: &Rules) -> Vec<Strin
             Membership::Failed => Some(format!("{name} has failed")),
             _ => None,
         });
+    }
+    let has_journal = picture.memberships.contains(&Membership::Journal);
+    if fresh.superblock.features & features::JOURNAL != 0 && !has_journal {
+        remarks.push("the journal is missing: what only it has is not read".to_owned());
     }
     let unreachable = rules.unreachable.iter();
     remarks.extend(unreachable.map(|name| format!("{name} cannot be reached")));

@@ -6,8 +6,16 @@ use super::NewMember;
 use crate::array::ArrayError;
 
 /// Refuses disks that cannot be written, and the same one twice.
-pub(super) fn disks(parts: &[NewMember], spares: &[NewMember]) -> Result<(), ArrayError> {
-    let all = || parts.iter().chain(spares);
+pub(super) fn disks(
+    parts: &[NewMember],
+    spares: &[NewMember],
+    journal: Option<&NewMember>,
+) -> Result<(), ArrayError> {
+    let all = || parts.iter().chain(spares).chain(journal);
+    if journal.is_some_and(|journal| journal.disk.is_none()) {
+        let what = "the disk of the journal is not there";
+        return Err(ArrayError::refused(what, "leave the journal out"));
+    }
     if let Some(spare) = spares.iter().find(|spare| spare.disk.is_none()) {
         let what = format!("{} is a spare and is not there", spare.name);
         return Err(ArrayError::refused(what, "leave it out"));

@@ -26,6 +26,8 @@ pub(super) struct CreateSpec<'a> {
     pub(super) disks: Vec<Disk<'a>>,
     /// The others are spares.
     pub(super) parts: usize,
+    /// That of the journal.
+    pub(super) journal: Option<Disk<'a>>,
 }
 
 /// A disk for it.
@@ -61,6 +63,7 @@ impl<'a> CreateSpec<'a> {
             options,
             disks: parts.iter().chain(spares).map(disk).collect(),
             parts: parts.len(),
+            journal: options.journal.as_ref().map(disk),
         }
     }
 

@@ -9,7 +9,7 @@
 //! # Invariants
 //!
 //! * Nothing is written before all of it was found possible.
-//! * What was on the disks before is gone first, then come bitmaps and logs, then superblocks: an array that was
+//! * What was on the disks before is gone first, then come bitmaps, logs and the journal, then superblocks: an array that was
 //!   half made when the power went has not all of its members, and is not opened unasked.
 //! * Where everything lies is what mdadm chooses for the same disks.
 //!
@@ -23,6 +23,7 @@ mod consistency;
 mod create_spec;
 mod initial;
 pub(super) mod join;
+mod journal;
 mod places;
 mod plan;
 #[cfg(test)]
@@ -58,6 +59,8 @@ pub struct CreateOptions {
     pub assume_clean: bool,
     /// Bytes of each member to use, if not all.
     pub size: Option<u64>,
+    /// The disk that keeps the journal of an array with parity.
+    pub journal: Option<NewMember>,
 }
 
 /// A disk for a new array.
@@ -111,7 +114,7 @@ pub async fn create(
 ) -> Result<Created, ArrayError> {
     let stamp = Stamp {
         uuid: random_uuid(),
-        devices: (0..parts.len() + spares.len())
+        devices: (0..=parts.len() + spares.len())
             .map(|_| random_uuid())
             .collect(),
         now: seconds(),
@@ -125,14 +128,15 @@ async fn make(
     options: &CreateOptions,
     stamp: &Stamp,
 ) -> Result<Created, ArrayError> {
-    check::disks(parts, spares)?;
+    let journal = options.journal.as_ref();
+    check::disks(parts, spares, journal)?;
     if options.version == Version::DmRaid {
         let what = "arrays of md have no superblocks of device-mapper";
         return Err(ArrayError::refused(what, "make a volume of LVM"));
     }
     let spec = create_spec::CreateSpec::of(parts, spares, options);
     let plan = plan::plan(&spec, stamp)?;
-    let all = parts.iter().chain(spares);
+    let all = parts.iter().chain(spares).chain(journal);
     let disks = all.filter_map(|member| Some((member.name.as_str(), member.disk.as_ref()?)));
     write::write(disks.zip(&plan.members).collect()).await?;
     Ok(Created {

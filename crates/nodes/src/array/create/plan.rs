@@ -3,10 +3,11 @@
 use super::create_spec::{CreateSpec, Disk, members, name, refused, shape, too_small};
 use super::initial::InitialState;
 use super::places::{self, Places, Reserve};
-use super::{ConsistencyChoice, ConsistencyPolicy, Stamp, consistency};
+use super::{ConsistencyChoice, ConsistencyPolicy, Stamp, consistency, journal};
 use crate::array::ArrayError;
 use crate::array::format::bitmap::{self, Bitmap, Shape};
 use crate::array::format::ppl::{PplHeader, signature};
+use crate::array::format::r5l::MetaBlock;
 use crate::array::format::{Level, MEMBERS_MAX, Role, Superblock, Version, features};
 
 const KIB: u64 = 1 << 10;
@@ -34,6 +35,8 @@ pub(super) struct Planned {
     pub(super) bitmap: Option<Bitmap>,
     /// The first header of its partial parity log. `None`: it has none, or one that is paused.
     pub(super) ppl: Option<PplHeader>,
+    /// The first block of its journal.
+    pub(super) journal: Option<MetaBlock>,
 }
 
 /// What to write, or why not.
@@ -80,10 +83,16 @@ pub(super) fn plan(spec: &CreateSpec<'_>, stamp: &Stamp) -> Result<Plan, ArrayEr
             places,
             bitmap,
             ppl: log_header(policy, initial, &stamp.uuid),
+            journal: None,
         });
     }
     unequal(spec, &mut plan, chunk)?;
     plan.size = array_size(spec, &plan, chunk);
+    if let Some(disk) = &spec.journal {
+        let number = initial.numbers(spec);
+        let planned = journal::plan(spec, disk, &model, (number, stamp))?;
+        plan.members.push(planned);
+    }
     Ok(plan)
 }
 
@@ -213,6 +222,7 @@ fn superblock(
         });
     }
     roles.resize(initial.numbers(spec), Role::Spare);
+    roles.extend(spec.journal.as_ref().map(|_| Role::Journal));
     if !spec.is_old() {
         // To the end of the last sector.
         let len = (256 + 2 * roles.len()).next_multiple_of(512);
@@ -246,7 +256,10 @@ fn superblock(
         bad_blocks: None,
         bad_blocks_shift: 0,
         corrected: 0,
-        features: 0,
+        features: match spec.journal {
+            Some(_) => features::JOURNAL,
+            None => 0,
+        },
         write_mostly: false,
         fail_fast: false,
         reshape: None,
@@ -281,7 +294,7 @@ fn bits(spec: &CreateSpec<'_>, model: &Superblock) -> Result<Option<Shape>, Arra
 }
 
 /// What one member says, with its number and its own UUID.
-fn member(
+pub(super) fn member(
     model: &Superblock,
     disk: &Disk<'_>,
     (number, device): (usize, [u8; 16]),
@@ -300,7 +313,8 @@ fn member(
             (Some(_), _) if !is_old => features::BITMAP,
             // Alone: with `MULTIPLE_PPLS` next to it Linux starts the array without logs, and takes both away.
             (None, Some(_)) => features::PPL,
-            _ => 0,
+            // That there is a journal.
+            _ => model.features,
         },
         write_mostly: disk.write_mostly,
         fail_fast: disk.fail_fast,

@@ -15,6 +15,7 @@ use crate::Blocks;
 use crate::array::ArrayError;
 use crate::array::format::bad_blocks::BadBlocks;
 use crate::array::format::bitmap::HEADER_LEN_USIZE;
+use crate::array::format::r5l::JournalKey;
 use crate::array::format::{self, PLACE_LEN, encode, is_superblock, places};
 use crate::read_within;
 
@@ -85,6 +86,10 @@ async fn surroundings(disk: &Node, planned: &Planned) -> Result<(), IoError> {
         if let Some(header) = &planned.ppl {
             put(&disk, place.offset, header.encode()).await?;
         }
+    }
+    if let Some(block) = &planned.journal {
+        let key = JournalKey::of(planned.superblock.array);
+        put(&disk, planned.places.data.offset, block.encode(key)).await?;
     }
     if let Some(place) = planned.places.log {
         let empty = BadBlocks::none(place.len, 0).ok();

@@ -38,6 +38,8 @@ pub struct Changes<'a> {
     pub replacement: Option<bool>,
     /// Whether its log of bad blocks has entries. Not kept in 0.90.
     pub has_bad_blocks: Option<bool>,
+    /// Where a reader of the journal begins, byte of it, for the member that keeps it. Of 1.x only.
+    pub journal_tail: Option<u64>,
     /// Read errors that were corrected. Not kept in 0.90.
     pub corrected: Option<u32>,
     /// Where its bitmap is, byte of the disk; `Some(None)`: there is none. In 0.90 only whether there is one.
@@ -81,6 +83,7 @@ impl<'a> Changes<'a> {
             rebuilt_by_bitmap: None,
             replacement: None,
             has_bad_blocks: None,
+            journal_tail: None,
             corrected: Some(of.corrected),
             bitmap_at: of.bitmap_at.map(Some),
             write_mostly: Some(of.write_mostly),

@@ -27,6 +27,7 @@ mod changes;
 pub mod dm_raid;
 mod names;
 pub mod ppl;
+pub mod r5l;
 #[cfg(test)]
 pub(crate) mod tests;
 mod v0;

@@ -26,6 +26,7 @@
 //! [`Parity`] writes nothing, also not what it found to be unreadable.
 
 mod extents;
+pub(super) mod journal_columns;
 pub(super) mod layout;
 pub(super) mod member_reads;
 mod members;
@@ -59,8 +60,8 @@ use self::members::{Held, Members};
 use self::plan::{Bytes, footprint, run, single};
 use self::unreadable::Lost;
 use super::assembly::{Absent, Assembly, Facts, Other};
-use super::format::Level;
 use super::format::bitmap::Bits;
+use super::format::{Level, features};
 use super::{ArrayError, ArrayEvent, ArrayOptions, logs};
 
 pub(super) use self::open_checks::layout as layout_of;
@@ -80,6 +81,7 @@ pub(super) struct Parity {
     bits: Option<Bits>,
     /// Members keep partial parity logs.
     keeps_ppl: bool,
+    has_journal: bool,
     /// What is lost from the beginning.
     lost: Lost,
     /// Bytes of members that may be read at once to compute from.
@@ -120,11 +122,15 @@ impl Parity {
         if !trusts_parity {
             open_checks::distrust(&mut lost, &assembly, bits.as_ref());
         }
-        let mut members = assembly
-            .parts
-            .iter()
-            .filter_map(|part| part.member.as_ref());
-        let keeps_ppl = members.any(|member| member.superblock.keeps_ppl());
+        let members = || {
+            assembly
+                .parts
+                .iter()
+                .filter_map(|part| part.member.as_ref())
+        };
+        let keeps_ppl = members().any(|member| member.superblock.keeps_ppl());
+        let has_journal =
+            members().any(|member| member.superblock.features & features::JOURNAL != 0);
         let held = assembly.parts.into_iter().map(|part| {
             let member = part.member?;
             Some(Held::new(member, part.rebuilt_to))
@@ -140,6 +146,7 @@ impl Parity {
             clean: assembly.synced_to.is_none(),
             bits,
             keeps_ppl,
+            has_journal,
             lost,
             room: Semaphore::new(member_reads::room()),
             rebuilt: AtomicU64::new(0),

@@ -34,6 +34,7 @@ impl Parity {
             events: self.events,
             bitmap: self.bits.as_ref().map(bitmap),
             ppl: self.keeps_ppl,
+            journal: self.has_journal,
             members: (members.into_iter())
                 .chain(self.without_part())
                 .chain(self.absent.iter().map(away))
@@ -60,6 +61,7 @@ impl Parity {
                     (Some(part), MemberState::Replacing(to))
                 }
                 OtherKind::Stale { part, .. } => (Some(part), MemberState::Stale),
+                OtherKind::Journal => (None, MemberState::Journal),
                 OtherKind::Failed => (None, MemberState::Failed),
             };
             MemberStatus {

@@ -35,6 +35,8 @@ pub(in crate::array) enum SlotState {
     Replacing(u64),
     /// It holds no part.
     Spare,
+    /// It keeps the journal.
+    Journal,
     /// The array goes on without it, and why.
     Failed(String),
     /// The array went on without it before it was opened.
@@ -175,7 +177,8 @@ impl MemberTable {
         roles: Vec<Role>,
         events: u64,
     ) -> Self {
-        let is_behind = |slot: &&Slot| slot.holds() && slot.superblock.events < events;
+        let is_used = |slot: &Slot| slot.holds() || slot.state == SlotState::Journal;
+        let is_behind = |slot: &&Slot| is_used(slot) && slot.superblock.events < events;
         let behind = slots.iter().filter(is_behind);
         let behind = behind.map(|slot| slot.target.slot).collect();
         let view = Arc::new(View::new(layout.clone(), SmallVec::new(), SmallVec::new()));
@@ -220,6 +223,11 @@ impl MemberTable {
             .survives(|part| self.parts[part] != Some(slot) && self.part_is_in_sync(part))
     }
 
+    /// Whether `slot` waits for a part.
+    pub(super) fn is_spare(&self, slot: SlotId) -> bool {
+        self.slots[slot.0].state == SlotState::Spare
+    }
+
     /// Whether `slot` holds a part, all of it.
     fn is_in_sync(&self, slot: SlotId) -> bool {
         self.slots[slot.0].state == SlotState::InSync
@@ -250,7 +258,10 @@ impl MemberTable {
                     return Failing::Last;
                 }
             }
-            SlotState::Rebuilding(_) | SlotState::Replacing(_) | SlotState::Spare => {}
+            SlotState::Rebuilding(_)
+            | SlotState::Replacing(_)
+            | SlotState::Spare
+            | SlotState::Journal => {}
             SlotState::Failed(_) | SlotState::Stale | SlotState::Removed => {
                 return Failing::Already;
             }
@@ -330,6 +341,18 @@ impl MemberTable {
     pub(super) fn keeps_ppl(&self) -> bool {
         let mut holders = self.slots.iter().filter(|slot| slot.holds());
         holders.any(|slot| slot.superblock.keeps_ppl())
+    }
+
+    /// The member that keeps the journal, while that works.
+    pub(super) fn journal(&self) -> Option<&Slot> {
+        let mut slots = self.slots.iter();
+        slots.find(|slot| slot.state == SlotState::Journal)
+    }
+
+    /// Whether members say that there is a journal.
+    pub(super) fn has_journal(&self) -> bool {
+        let mut holders = self.slots.iter().filter(|slot| slot.holds());
+        holders.any(|slot| slot.superblock.features & features::JOURNAL != 0)
     }
 
     /// A member that is being rebuilt holds nothing after all.

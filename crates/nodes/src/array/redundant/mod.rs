@@ -100,7 +100,7 @@ pub(in crate::array) use self::{
     open_checks::not_understood,
     reshape::NewForm,
     row_section::size_of,
-    rows::{RowStop, RowsChecked, check_rows, recover_rows, replace_rows},
+    rows::{RowStop, RowsChecked, check_rows, recover_rows, refuse_stale_members, replace_rows},
     view::{Holder, View},
     windows::Window,
 };
@@ -222,6 +222,7 @@ impl RedundantArray {
         for _ in 0..bits::SWEEPS {
             self.sweep().await?;
         }
+        self.reclaim_journal().await?;
         self.lock().state.let_go();
         self.record_all().await
     }

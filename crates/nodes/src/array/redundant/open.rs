@@ -8,7 +8,7 @@ use tokio::sync::{Notify, Semaphore, broadcast};
 
 use super::super::assembly::{Assembly, Facts, Other, OtherKind, Part};
 use super::super::format::bitmap::Bitmap;
-use super::super::format::{Role, Superblock, Version};
+use super::super::format::{Role, Superblock, Version, features};
 use super::super::member::Member;
 use super::super::member_guard::ArrayFence;
 use super::super::{ArrayError, ArrayEvent, ArrayOptions};
@@ -19,7 +19,7 @@ use super::member_table::{MemberTable, Slot, SlotState};
 use super::members::{SlotId, Target};
 use super::open_checks::refuse_writing;
 use super::range_locks::RangeLocks;
-use super::rows::{PartialParityLogs, Rows};
+use super::rows::{Journal, PartialParityLogs, Rows};
 use super::state::State;
 use super::write::CHANGES_MAX;
 use super::{Guarded, RedundantArray};
@@ -52,6 +52,7 @@ impl RedundantArray {
             true => None,
             false => PartialParityLogs::open(holders(&assembly).map(|(member, _)| member), uuid)?,
         };
+        let logs = (logs, Journal::open(&assembly, options).await?);
         let geometry = geometry(&assembly, &layout, options)?;
         let synced_to = assembly.synced_to;
         let events = broadcast::Sender::new(EVENTS_MAX);
@@ -276,8 +277,9 @@ fn geometry(
     if whole.flush == Support::None {
         whole.fua = Support::None;
     }
-    let keeps_ppl = |(member, _): (&Member, _)| member.superblock.keeps_ppl();
-    if holders(assembly).any(keeps_ppl) && !options.read_only {
+    let logs = features::PPL | features::MULTIPLE_PPLS | features::JOURNAL;
+    let has_log = |(member, _): (&Member, _)| member.superblock.features & logs != 0;
+    if holders(assembly).any(has_log) && !options.read_only {
         // The log counts sectors, and has entries for what is written: zeroes are, and trims would be.
         whole.block_size = whole.block_size.max(SECTOR);
         whole.trim = Support::None;
@@ -347,6 +349,7 @@ fn state(
         ledger: CommitLedger::new(events, lead),
         bits: None,
         synced_to: None,
+        journal_tail: None,
         locks: RangeLocks::default(),
         stopped: false,
         needs: 0,
@@ -372,6 +375,7 @@ fn target(
 fn slot_state(kind: &OtherKind, member_size: u64, is_dirty: bool) -> (Option<u16>, SlotState) {
     match kind {
         OtherKind::Spare => (None, SlotState::Spare),
+        OtherKind::Journal => (None, SlotState::Journal),
         OtherKind::Replacement { part, to } => {
             let to = if is_dirty {
                 0

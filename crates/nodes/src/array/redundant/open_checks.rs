@@ -11,11 +11,10 @@ use super::open::{block_of, block_size, holders};
 use super::placement::Places;
 
 /// Features of arrays that are not written, and what they are called.
-const REFUSED: [(u32, &str); 4] = [
+const REFUSED: [(u32, &str); 3] = [
     (features::RESHAPE, "a reshape was going on"),
     (features::NEW_OFFSET, "its data is being moved"),
     (features::CLUSTERED, "several machines use it at once"),
-    (features::JOURNAL, "it has a journal"),
 ];
 
 /// Refuses to write what is not understood whole, or where it would lie on something else.
@@ -28,7 +27,7 @@ pub(super) fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
         let places = Places {
             superblock: &placed_at_last(member, assembly),
             at: member.at,
-            used: assembly.facts.member_size,
+            used: member.used(assembly.facts.member_size),
             bitmap: assembly.bitmap.map_or(0, bitmap),
             disk: member.disk.geometry().size,
             block: member.disk.geometry().block_size,

@@ -152,7 +152,8 @@ impl State {
     fn targets(&mut self, after: &After, now: Option<u64>) -> Vec<CommitTarget> {
         let roles = self.roles();
         let (writes_form, drops_ppl) = (self.writes_form, self.drops_ppl);
-        let synced_to = if self.ledger.writes_dirty() {
+        // What is under way is in the journal, where one works: md has such an array as clean all the time.
+        let synced_to = if self.ledger.writes_dirty() && self.members.journal().is_none() {
             Some(0)
         } else {
             self.synced_to()
@@ -161,7 +162,7 @@ impl State {
         for slot in &mut self.members.slots {
             let holds = match slot.state {
                 SlotState::InSync | SlotState::Rebuilding(_) | SlotState::Replacing(_) => true,
-                SlotState::Spare => false,
+                SlotState::Spare | SlotState::Journal => false,
                 _ => continue,
             };
             let log = now.and_then(|_| slot.log_to_write());
@@ -169,6 +170,7 @@ impl State {
                 let id = slot.target.slot;
                 let rebuilt = after.rebuilt.iter().filter(|(other, _)| *other == id);
                 // A replacement that is a whole copy, and did not take its member's place yet.
+                let is_journal = slot.state == SlotState::Journal;
                 let is_partial = |to: &u64| !slot.is_replacement() || *to < self.facts.member_size;
                 let changes = Changes {
                     events: after.scope.events,
@@ -177,7 +179,9 @@ impl State {
                     roles: Some(&roles),
                     number: Some(slot.number),
                     members: Some(self.facts.parts),
-                    rebuilt_to: Some(rebuilt.map(|(_, to)| *to).next().filter(is_partial)),
+                    rebuilt_to: (!is_journal)
+                        .then(|| rebuilt.map(|(_, to)| *to).next().filter(is_partial)),
+                    journal_tail: self.journal_tail.filter(|_| is_journal),
                     rebuilt_by_bitmap: Some(slot.by_bitmap && slot.is_rebuilding()),
                     replacement: Some(slot.is_replacement()),
                     has_bad_blocks: log.is_some().then_some(!slot.bad.is_empty()),
@@ -226,6 +230,7 @@ impl State {
                 (SlotState::Rebuilding(_) | SlotState::Replacing(_) | SlotState::Spare, _) => {
                     Role::Spare
                 }
+                (SlotState::Journal, _) => Role::Journal,
                 _ => Role::Faulty,
             };
         }

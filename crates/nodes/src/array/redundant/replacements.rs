@@ -95,7 +95,8 @@ impl MemberTable {
     /// The replacement of `part` takes the place of its member: the names of both, the replacement's first.
     fn take_place(&mut self, part: u16) -> Option<(String, String)> {
         let id = self.replacement_of(part.into())?;
-        let old = self.parts[usize::from(part)].replace(id)?;
+        let old = self.parts[usize::from(part)]?;
+        self.parts[usize::from(part)] = Some(id);
         let name = self.slots[id.0].target.name.clone();
         self.slots[id.0].state = SlotState::InSync;
         self.slots[old.0].state = SlotState::Failed(format!("{name} took its place"));
@@ -161,7 +162,17 @@ impl RedundantArray {
     /// # Panics
     /// If the part has a replacement, or the member is no spare.
     pub(in crate::array) async fn replace(&self, slot: SlotId, part: u16) -> Result<(), IoError> {
-        let replace = || self.lock().state.replace(slot, part);
+        let replace = || {
+            let state = &mut self.lock().state;
+            // The member may have failed meanwhile: there is nothing to copy then.
+            let can_replace = state.members.is_spare(slot)
+                && state.members.parts[usize::from(part)].is_some()
+                && state.members.replacement_of(part.into()).is_none();
+            if can_replace {
+                state.replace(slot, part);
+            }
+            can_replace
+        };
         self.give_part_with_log(slot, replace).await
     }
 

@@ -33,6 +33,8 @@ pub(in crate::array) struct State {
     pub(super) bits: Option<Bits>,
     /// Without a bitmap: copies may differ from here on. With one its bits say where.
     pub(super) synced_to: Option<u64>,
+    /// Where a reader of the journal is to begin, byte of it; `None`: as its superblock has it.
+    pub(super) journal_tail: Option<u64>,
     pub(super) locks: RangeLocks,
     /// Nothing is changed any more.
     pub(super) stopped: bool,

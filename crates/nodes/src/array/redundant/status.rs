@@ -29,6 +29,7 @@ impl RedundantArray {
             events: state.ledger.events(),
             bitmap: state.bits.as_ref().map(bitmap),
             ppl: state.members.keeps_ppl(),
+            journal: state.members.has_journal(),
             members: state.members(),
             resync_pending: state.is_unsynced() && state.members.view.holders().nth(1).is_some(),
             sync: None,
@@ -166,7 +167,7 @@ impl State {
     /// Forgets a member; false if it holds a part.
     fn remove(&mut self, slot: SlotId) -> bool {
         let member = &mut self.members.slots[slot.0];
-        if member.holds() {
+        if member.holds() || member.state == SlotState::Journal {
             return false;
         }
         member.state = SlotState::Removed;
@@ -200,6 +201,7 @@ impl Slot {
             SlotState::Rebuilding(to) => (MemberState::Rebuilding(*to), None),
             SlotState::Replacing(to) => (MemberState::Replacing(*to), None),
             SlotState::Spare => (MemberState::Spare, None),
+            SlotState::Journal => (MemberState::Journal, None),
             SlotState::Failed(why) => (MemberState::Failed, Some(why.clone())),
             SlotState::Stale | SlotState::Removed => (MemberState::Stale, None),
         };

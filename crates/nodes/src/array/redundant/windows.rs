@@ -192,7 +192,15 @@ impl RedundantArray {
         part: u16,
         by_bitmap: bool,
     ) -> Result<(), IoError> {
-        let give = || self.lock().state.give_part(slot, part, by_bitmap);
+        let give = || {
+            let state = &mut self.lock().state;
+            let is_vacant = state.members.parts[usize::from(part)].is_none();
+            let can_give = is_vacant && state.members.is_spare(slot);
+            if can_give {
+                state.give_part(slot, part, by_bitmap);
+            }
+            can_give
+        };
         self.give_part_with_log(slot, give).await
     }
 
@@ -248,6 +256,7 @@ impl RedundantArray {
         if self.lock().state.locks.cancelled_count() > 0 {
             self.settle_all().await?;
         }
+        self.reclaim_journal().await?;
         if !self.lock().state.let_go() {
             return Ok(self.is_clean());
         }

@@ -114,6 +114,12 @@ impl SyncManager {
                 "wait until that has ended (outboard array wait)",
             ));
         }
+        if status.journal {
+            return Err(refused(
+                "the array has a journal, which knows one form alone",
+                "remove it first, with mdadm: --grow --consistency-policy=resync",
+            ));
+        }
         if let Some(name) = self.array.with_bad_blocks().first() {
             let what =
                 format!("{name} has bad blocks: the form of the array stays as it is with them");

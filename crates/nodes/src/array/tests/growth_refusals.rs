@@ -120,10 +120,6 @@ fn a_disk_that_cannot_be_a_member_is_refused_with_a_line_and_not_written() {
                 "x is not taken in: it says that a reshape was going on",
             ),
             (
-                with_features(second, features::JOURNAL).await,
-                "x is not taken in: it says that it has a journal",
-            ),
-            (
                 with_features(second, 0x4000_0000).await,
                 "x is not taken in: it says that it uses unknown features 0x40000000",
             ),

@@ -32,6 +32,7 @@ fn new_member(name: &str, disk: Option<Node>) -> NewMember {
 /// A mirror of which one half is there.
 async fn degraded(first: Node) -> Arc<Array> {
     let wish = CreateOptions {
+        journal: None,
         level: Level::Raid1,
         layout: None,
         chunk: None,

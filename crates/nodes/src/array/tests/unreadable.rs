@@ -50,6 +50,7 @@ impl Five {
         let mut members: Vec<NewMember> = NAMES.into_iter().zip(&disks).map(member).collect();
         let spares = members.split_off(4);
         let of = CreateOptions {
+            journal: None,
             level: Level::Raid5,
             layout: None,
             chunk: Some(CHUNK),

@@ -367,6 +367,7 @@ fn a_new_physical_volume_is_no_member_of_an_array() {
         };
         let members = ["a", "b"].into_iter().zip(&disks).map(member);
         let options = CreateOptions {
+            journal: None,
             level: Level::Raid1,
             layout: None,
             chunk: None,

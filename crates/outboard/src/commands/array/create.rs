@@ -27,6 +27,9 @@ const NAME: &str = "array";
 /// Why a new array of level 5 has partial parity logs.
 const PPL_REASON: &str = "consistency policy: ppl (a power cut and a lost member together lose only what was being written; \
     `-k bitmap` instead for members that are often absent: a re-add then copies little)";
+/// What a journal is worth.
+const JOURNAL_REASON: &str = "consistency policy: journal (a power cut and lost members together lose only what was being \
+    written; the array is only read while the journal's disk is missing)";
 /// Most disks of one array: more are a slip of a `*`.
 const MEMBERS_MAX: usize = 384;
 
@@ -57,8 +60,8 @@ pub(crate) struct Args {
     layout: Option<String>,
 
     /// What keeps the array consistent over a power cut: ppl (partial parity logs, level 5 only: closes the write
-    /// hole), bitmap (only what was being written is resynced) or resync (everything is) [default: ppl for level 5,
-    /// bitmap for the others]
+    /// hole), journal (closes it for levels 4, 5 and 6, on a disk of its own: --journal), bitmap (only what was being written
+    /// is resynced) or resync (everything is) [default: journal with --journal, ppl for level 5, bitmap for the others]
     #[arg(long, short = 'k', value_name = "POLICY", value_parser = words::policy)]
     consistency_policy: Option<ConsistencyChoice>,
 
@@ -66,6 +69,11 @@ pub(crate) struct Args {
     /// internal, but for level 5]
     #[arg(long, value_name = "KIND", value_parser = words::bitmap)]
     bitmap: Option<ConsistencyChoice>,
+
+    /// The disk of the journal, for levels 4, 5 and 6: all that is written is durable there first, so that a power cut and
+    /// lost members together lose only what was being written (mdadm: --write-journal)
+    #[arg(long, value_name = "DISK")]
+    journal: Option<String>,
 
     /// Do not resync: copies are identical and parity fits, as on new files; or the content is irrelevant
     #[arg(long)]
@@ -100,7 +108,8 @@ impl Args {
     /// The disks that are written.
     pub(crate) fn disks(&self) -> impl Iterator<Item = &str> {
         let here = self.members.iter().filter(|member| *member != MISSING);
-        here.chain(&self.spare).map(String::as_str)
+        let others = self.spare.iter().chain(&self.journal);
+        here.chain(others).map(String::as_str)
     }
 }
 
@@ -115,6 +124,8 @@ struct Made<'a> {
     consistency_policy: &'static str,
     members: &'a [String],
     spares: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    journal: Option<&'a str>,
     /// The disk expression that opens it.
     disk: String,
 }
@@ -136,6 +147,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         consistency_policy: created.policy.name(),
         members: &args.members,
         spares: &args.spare,
+        journal: args.journal.as_deref(),
         disk: format!("array({})", disks.join(", ")),
     };
     format.print(&made, || text(&made))
@@ -155,6 +167,7 @@ fn text(made: &Made<'_>) -> String {
     };
     let policy = match made.consistency_policy {
         "ppl" => format!("\n{PPL_REASON}"),
+        "journal" => format!("\n{JOURNAL_REASON}"),
         _ => String::new(),
     };
     let size = HumanBytes(made.size);
@@ -166,7 +179,8 @@ fn text(made: &Made<'_>) -> String {
 
 /// What the command line alone shows to be wrong.
 fn check(args: &Args) -> Result<(), Failure> {
-    let all: Vec<&String> = args.members.iter().chain(&args.spare).collect();
+    let all = args.members.iter().chain(&args.spare).chain(&args.journal);
+    let all: Vec<&String> = all.collect();
     if all.len() > MEMBERS_MAX {
         return Err(Failure::usage(format!("more than {MEMBERS_MAX} disks")));
     }
@@ -175,6 +189,9 @@ fn check(args: &Args) -> Result<(), Failure> {
             let what = format!("{disk} is named twice");
             return Err(Failure::usage(what).next("each member is a disk of its own"));
         }
+    }
+    if args.journal.as_deref() == Some(MISSING) {
+        return Err(Failure::usage("the journal cannot be missing").next("leave --journal out"));
     }
     if args.spare.iter().any(|spare| spare == MISSING) {
         return Err(Failure::usage("a spare cannot be missing").next("leave it away"));
@@ -231,8 +248,12 @@ async fn create_on(
     for spare in &args.spare {
         spares.push(new_member(builder, args, spare).await?);
     }
+    let journal = match &args.journal {
+        Some(journal) => Some(new_member(builder, args, journal).await?),
+        None => None,
+    };
     if !args.force {
-        for member in parts.iter().chain(&spares) {
+        for member in parts.iter().chain(&spares).chain(&journal) {
             if let Some(disk) = &member.disk {
                 member_checks::refuse_full(&member.name, disk, None).await?;
             }
@@ -247,6 +268,7 @@ async fn create_on(
         consistency,
         assume_clean: args.assume_clean,
         size: args.size.map(|size| size.0),
+        journal,
     };
     Ok(nodes::array::create(parts, spares, options).await?)
 }

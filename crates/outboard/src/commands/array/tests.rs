@@ -180,7 +180,8 @@ fn a_consistency_policy_is_one_of_mdadms_and_does_not_contradict_a_bitmap() {
     assert_eq!(words::policy("ppl"), Ok(Ppl));
     assert_eq!(words::policy("bitmap"), Ok(Bitmap(None)));
     assert_eq!(words::policy("resync"), Ok(Resync));
-    assert!(words::policy("journal").unwrap_err().contains("journal"));
+    assert_eq!(words::policy("journal"), Ok(ConsistencyChoice::Journal));
+    assert!(words::policy("log").unwrap_err().contains("journal"));
     assert!(words::policy("unknown").is_err());
     let chunk = Bitmap(Some(65_536));
     for (policy, bitmap, expected) in [

@@ -98,10 +98,10 @@ pub(super) fn bitmap(text: &str) -> Result<ConsistencyChoice, String> {
 pub(super) fn policy(text: &str) -> Result<ConsistencyChoice, String> {
     match text {
         "ppl" => Ok(ConsistencyChoice::Ppl),
+        "journal" => Ok(ConsistencyChoice::Journal),
         "bitmap" => Ok(ConsistencyChoice::Bitmap(None)),
         "resync" => Ok(ConsistencyChoice::Resync),
-        "journal" => Err("arrays with a journal are only read here".to_owned()),
-        _ => Err("known are ppl, bitmap and resync".to_owned()),
+        _ => Err("known are ppl, journal, bitmap and resync".to_owned()),
     }
 }
 
@@ -110,12 +110,12 @@ pub(super) fn consistency(
     policy: Option<ConsistencyChoice>,
     bitmap: Option<ConsistencyChoice>,
 ) -> Option<ConsistencyChoice> {
-    use ConsistencyChoice::{Bitmap, Default, Ppl, Resync};
+    use ConsistencyChoice::{Bitmap, Default, Journal, Ppl, Resync};
     match (policy, bitmap) {
         (None, None) => Some(Default),
         (Some(one), None) | (None, Some(one)) => Some(one),
         (Some(Bitmap(_)), Some(bits @ Bitmap(_))) => Some(bits),
-        (Some(policy @ (Ppl | Resync)), Some(Resync)) => Some(policy),
+        (Some(policy @ (Ppl | Journal | Resync)), Some(Resync)) => Some(policy),
         _ => None,
     }
 }

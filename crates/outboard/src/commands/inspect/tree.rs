@@ -132,10 +132,11 @@ impl Branch {
             (false, false) => "not clean",
             (false, true) => "not clean, resync pending",
         };
-        let policy = match (array.bitmap.is_some(), array.ppl) {
-            (_, true) => ", consistency policy: ppl",
-            (true, false) => ", bitmap",
-            (false, false) => "",
+        let policy = match (array.bitmap.is_some(), array.ppl, array.journal) {
+            (_, _, true) => ", consistency policy: journal",
+            (_, true, _) => ", consistency policy: ppl",
+            (true, ..) => ", bitmap",
+            _ => "",
         };
         let mut children: Vec<Self> = array.members.iter().map(Self::member).collect();
         children.extend(array.missing.iter().map(Self::missing));

@@ -177,11 +177,17 @@ fn what_this_program_does_not_do() {
             ),
             (
                 |set| set.of(0).features |= features::JOURNAL,
-                ("is one with a journal", "mdadm"),
+                (
+                    "the array of a cannot have a journal: its level has none",
+                    "mdadm",
+                ),
             ),
             (
                 |set| set.of(1).role = Role::Journal,
-                ("the array of b is one with a journal", "mdadm"),
+                (
+                    "the array of b cannot have a journal: its other members say that they have none",
+                    "mdadm",
+                ),
             ),
             (
                 |set| {

@@ -3,6 +3,7 @@
 
 mod crashes;
 mod figures;
+mod journal;
 mod mdadm;
 mod member_addition;
 mod parity;
@@ -26,6 +27,7 @@ const MIB: u64 = 1 << 20;
 /// How an array of this level is made, by default.
 fn usual(level: Level, version: Version) -> CreateOptions {
     CreateOptions {
+        journal: None,
         level,
         layout: None,
         chunk: None,
@@ -69,7 +71,7 @@ fn stamp(members: usize) -> Stamp {
     let device = |n: usize| [u8::try_from(n % 0xe0).expect("less than 224") + 0x10; 16];
     Stamp {
         uuid: *b"\x3a\xaa\x01\x22\x29\x82\x7c\xfa\x53\x31\xad\x66\xca\x76\x73\x71",
-        devices: (0..members).map(device).collect(),
+        devices: (0..=members).map(device).collect(),
         now: 1_795_288_091,
     }
 }

@@ -302,7 +302,10 @@ proptest! {
         prop_assert_eq!(found.events, changes.events.unwrap_or(of.events));
         prop_assert_eq!(found.updated, changes.updated.unwrap_or(of.updated));
         prop_assert_eq!(found.synced_to, changes.synced_to.unwrap_or(of.synced_to));
-        prop_assert_eq!(found.rebuilt_to, changes.rebuilt_to.unwrap_or(of.rebuilt_to));
+        // The member with the journal has something else there.
+        if found.role != Role::Journal {
+            prop_assert_eq!(found.rebuilt_to, changes.rebuilt_to.unwrap_or(of.rebuilt_to));
+        }
         prop_assert_eq!(found.corrected, changes.corrected.unwrap_or(of.corrected));
         prop_assert_eq!(found.write_mostly, changes.write_mostly.unwrap_or(false));
         prop_assert_eq!(found.fail_fast, changes.fail_fast.unwrap_or(false));

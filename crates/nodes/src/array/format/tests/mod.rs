@@ -7,6 +7,7 @@ mod decode;
 pub(crate) mod encode;
 mod mdadm;
 mod ppl;
+mod r5l;
 
 use block::Range;
 

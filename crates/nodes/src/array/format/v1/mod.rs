@@ -138,7 +138,8 @@ pub(super) fn decode(
         data: data(fields)?,
         events: fields.u64(field::EVENTS),
         synced_to: synced_to(fields.u64(field::SYNCED_TO)),
-        rebuilt_to: (bits & features::RECOVERY_OFFSET != 0 && bits & features::JOURNAL == 0)
+        // The member with the journal has the tail of that there.
+        rebuilt_to: (bits & features::RECOVERY_OFFSET != 0 && own != Some(&Role::Journal))
             .then(|| fields.u64(field::REBUILT_TO).saturating_mul(SECTOR)),
         device: Some(fields.bytes(field::DEVICE)),
         number: fields.u32(field::NUMBER),
@@ -155,6 +156,12 @@ pub(super) fn decode(
         reshape: (bits & features::RESHAPE != 0).then(|| reshape(fields, bits)),
     };
     Ok(Some(found))
+}
+
+/// Where a reader of the journal begins by the superblock of the member that keeps it, byte of the journal.
+pub(super) fn journal_tail(bytes: &[u8]) -> u64 {
+    let sectors = bytes.get(field::REBUILT_TO..field::REBUILT_TO + 8);
+    sectors.map_or(0, |field| Fields::of(field).u64(0).saturating_mul(SECTOR))
 }
 
 const fn role(number: u16) -> Role {

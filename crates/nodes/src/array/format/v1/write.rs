@@ -74,6 +74,33 @@ fn put_reshape(b: &mut [u8], reshape: &Reshape) {
     put(b, field::DATA_MOVED, moved.to_le_bytes());
 }
 
+/// Whether the field that both have is used.
+const fn has_bitmap_or_ppl(bits: u32) -> bool {
+    bits & (features::BITMAP | features::PPL | features::MULTIPLE_PPLS) != 0
+}
+
+/// Features, with what a form says of them.
+fn form_features(mut bits: u32, form: &Form) -> u32 {
+    if form.drops_ppl {
+        bits &= !(features::PPL | features::MULTIPLE_PPLS);
+    }
+    bits &= !(features::RESHAPE | features::NEW_OFFSET | features::RESHAPE_BACKWARDS);
+    let Some(reshape) = &form.reshape else {
+        return bits;
+    };
+    let flags = [
+        (features::RESHAPE, true),
+        (features::NEW_OFFSET, reshape.data_moved != 0),
+        // As Linux: a count of members that falls says it, too.
+        (
+            features::RESHAPE_BACKWARDS,
+            reshape.backwards && reshape.members_added == 0,
+        ),
+    ];
+    let set = flags.iter().filter(|(_, on)| *on);
+    set.fold(bits, |bits, (bit, _)| bits | bit)
+}
+
 /// What a form changes, but for features.
 fn put_form(b: &mut [u8], form: &Form) {
     put(b, field::LAYOUT, form.layout.to_le_bytes());
@@ -166,6 +193,10 @@ fn put_states(b: &mut [u8], changes: &Changes<'_>) {
             (to.unwrap_or(0) / SECTOR).to_le_bytes(),
         );
     }
+    if let Some(tail) = changes.journal_tail {
+        // The member that keeps the journal is never rebuilt: the field is for this then.
+        put(b, field::REBUILT_TO, (tail / SECTOR).to_le_bytes());
+    }
     if let Some(on) = changes.rebuilt_by_bitmap {
         flag(features::RECOVERY_BITMAP, on);
     }
@@ -185,23 +216,9 @@ fn put_states(b: &mut [u8], changes: &Changes<'_>) {
         );
     }
     if let Some(form) = &changes.form {
-        if form.drops_ppl && bits & (features::PPL | features::MULTIPLE_PPLS) != 0 {
-            bits &= !(features::PPL | features::MULTIPLE_PPLS);
+        bits = form_features(bits, form);
+        if form.drops_ppl && !has_bitmap_or_ppl(bits) {
             put(b, field::BITMAP_AT, [0; 4]);
-        }
-        bits &= !(features::RESHAPE | features::NEW_OFFSET | features::RESHAPE_BACKWARDS);
-        if let Some(reshape) = &form.reshape {
-            bits |= features::RESHAPE;
-            let flags = [
-                (features::NEW_OFFSET, reshape.data_moved != 0),
-                // As Linux: a count of members that falls says it, too.
-                (
-                    features::RESHAPE_BACKWARDS,
-                    reshape.backwards && reshape.members_added == 0,
-                ),
-            ];
-            let set = flags.iter().filter(|(_, on)| *on);
-            bits |= set.fold(0, |bits, (bit, _)| bits | bit);
         }
         put_form(b, form);
     }

@@ -16,21 +16,27 @@
 //! * A batch that waits to become a full stripe holds nothing, and waits only for batches that began before it.
 //! * Parity is used only where it is known to fit: elsewhere it is written whole, and what would be computed of it is an error.
 //! * Where a member that cannot be failed did not take its bytes the row's parity is not trusted any more.
-//! * With partial parity logs (`ppl_log`) nothing of a row is sent before the log has, durably, what repairs its parity.
+//! * With partial parity logs (`ppl_log`) nothing of a row is sent before the log has, durably, what repairs its parity; with a
+//!   journal (`journal`) not before that has, durably, all that is sent.
 //!
 //! # What it does not do
 //!
-//! It closes no write hole of a degraded array without such logs: a cut while that is written makes it one that is refused. A resync leaves
+//! It closes no write hole of a degraded array without such a log: a cut while that is written makes it one that is refused. A resync leaves
 //! out rows of which data cannot be read: what parity has of these is not trusted, and nothing else has them, so the array
 //! stays dirty there. Nothing that was read is kept for later writes, and a member that fails to
 //! write is failed, not logged.
 
 mod columns;
+mod journal;
+mod journal_replay;
+mod journal_rows;
+mod journal_scan;
 mod ppl_log;
 mod ppl_mode;
 mod ppl_replay;
 mod read;
 mod reshape;
+mod row_outcome;
 mod sync;
 mod write;
 mod zero;
@@ -41,6 +47,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 
+pub(super) use self::journal::Journal;
+pub(in crate::array) use self::journal_replay::refuse_stale_members;
 pub(super) use self::ppl_log::PartialParityLogs;
 pub(in crate::array) use self::sync::{
     RowStop, RowsChecked, check_rows, recover_rows, replace_rows,
@@ -78,6 +86,8 @@ pub(super) struct Rows {
     in_place: tokio::sync::RwLock<()>,
     /// No regions of files are handed out: a reshape is to begin.
     lends_nothing: AtomicBool,
+    /// Its journal.
+    pub(super) journal: Option<Journal>,
 }
 
 /// Tasks that change rows, by the order in which they began.
@@ -100,7 +110,10 @@ struct UnfinishedBatch<'a> {
 }
 
 impl Rows {
-    pub(super) fn new(options: &ArrayOptions, logs: Option<PartialParityLogs>) -> Self {
+    pub(super) fn new(
+        options: &ArrayOptions,
+        (logs, journal): (Option<PartialParityLogs>, Option<Journal>),
+    ) -> Self {
         Self {
             gather: Mutex::default(),
             stripes: Semaphore::new(STRIPES_MAX),
@@ -115,6 +128,7 @@ impl Rows {
             logs_dropped: AtomicBool::new(false),
             in_place: tokio::sync::RwLock::default(),
             lends_nothing: AtomicBool::new(false),
+            journal,
         }
     }
 

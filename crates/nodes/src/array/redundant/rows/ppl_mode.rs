@@ -54,6 +54,9 @@ impl RedundantArray {
     /// # Errors
     /// Members that cannot be failed cannot be written.
     pub(super) async fn admit_row(&self) -> Result<Option<RwLockReadGuard<'_, LogMode>>, IoError> {
+        if let Some(journal) = &self.rows.journal {
+            return self.admit_journaled_row(journal).await.map(Some);
+        }
         let Some(logs) = self.rows.logs() else {
             return Ok(None);
         };
@@ -144,15 +147,22 @@ impl RedundantArray {
         PplSpace::of(&guarded.state.members.slots[slot.0].superblock)
     }
 
-    /// Gives a member a part, with a log that is empty.
+    /// Gives a member a part, with a log that is empty. `give` says whether members were still as they must be for that.
+    ///
+    /// # Errors
+    /// They were not, or cannot be written.
     pub(in crate::array::redundant) async fn give_part_with_log(
         &self,
         slot: SlotId,
-        give: impl FnOnce(),
+        give: impl FnOnce() -> bool,
     ) -> Result<(), IoError> {
+        if let Some(journal) = &self.rows.journal {
+            return self.give_part_without_log(journal, give).await;
+        }
         let Some(logs) = self.rows.logs() else {
-            give();
-            return self.record(State::is_recorded).await;
+            let given = given(give());
+            self.record(State::is_recorded).await?;
+            return given;
         };
         let mode = logs.mode.write().await;
         // As it is found by one that opens the array before anything is written to it.
@@ -165,9 +175,18 @@ impl RedundantArray {
             self.fail_slot(slot, &error.to_string());
             return Err(error);
         }
-        give();
+        let given = given(give());
         let recorded = self.record(State::is_recorded).await;
         drop(mode);
-        recorded
+        recorded.and(given)
     }
+}
+
+/// What became of a part that was to be given.
+pub(super) fn given(is_given: bool) -> Result<(), IoError> {
+    if is_given {
+        return Ok(());
+    }
+    let error = IoError::new(Errno::Io, Operation::Write, None);
+    Err(error.because("a member failed meanwhile: it gets no part"))
 }

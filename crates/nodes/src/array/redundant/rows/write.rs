@@ -28,8 +28,9 @@ use super::super::state::State;
 use super::super::write::{Change, Changing};
 use super::UnfinishedBatch;
 use super::columns::{Columns, held};
-use super::ppl_log::{LogTicket, Logged};
+use super::ppl_log::Logged;
 use super::ppl_mode::LogMode;
+use super::row_outcome::{Logging, RowOutcome, RowTicket};
 use crate::blocks::slice;
 
 /// What one member answered to what it was sent of a row.
@@ -39,24 +40,8 @@ pub(super) struct RowAnswer {
     pub(super) result: Result<(), IoError>,
 }
 
-/// How a row was changed.
-pub(super) struct RowOutcome {
-    result: Result<(), IoError>,
-    /// Something was not answered in time, and may land later.
-    is_late: bool,
-}
-
 /// What becomes of a part of a write.
 type Written = oneshot::Receiver<Result<(), IoError>>;
-
-/// What became of what a log was to get.
-enum Logging {
-    /// It is durable, until the ticket is dropped; or there is nothing to log.
-    Done(Option<LogTicket>),
-    /// Members have changed.
-    PlanAgain,
-    Failed(IoError),
-}
 
 /// Reads what a plan reads. `None`: members could not be read, which are added to those that failed.
 async fn read_all(
@@ -106,15 +91,6 @@ async fn all_written(range: Range, waiting: Vec<Written>) -> Result<(), IoError>
         result = result.and(answer);
     }
     result
-}
-
-impl RowOutcome {
-    const fn refused(error: IoError) -> Self {
-        Self {
-            result: Err(error),
-            is_late: false,
-        }
-    }
 }
 
 impl RedundantArray {
@@ -261,15 +237,16 @@ impl RedundantArray {
     /// Writes a row, of which the caller has the turn.
     async fn write_row(&self, (section, row): (RowSection, u64), batch: &RowBatch) -> RowOutcome {
         let new = data_writes(&section.layout, batch);
+        if let Some(journal) = &self.rows.journal {
+            let written = self.write_journaled_row((section, row), new, batch, journal);
+            return written.await;
+        }
         let Some(logs) = self.rows.logs() else {
             return self.write_pass((section, row), new, batch.flags, &[]).await;
         };
         let (layout, view) = (&section.layout, self.view());
         let known = (&held(&view)[..], logs.parity_max);
-        let mut outcome = RowOutcome {
-            result: Ok(()),
-            is_late: false,
-        };
+        let mut outcome = RowOutcome::done();
         for pass in passes(layout, row, &new, known) {
             let (writes, spans) = (pass.writes, pass.spans);
             let written = self
@@ -285,7 +262,7 @@ impl RedundantArray {
     }
 
     /// Writes some of a row, with the parity of it. `spans`: what the partial parity log gets before.
-    async fn write_pass(
+    pub(super) async fn write_pass(
         &self,
         (section, row): (RowSection, u64),
         new: Vec<MemberWrite>,
@@ -354,6 +331,11 @@ impl RedundantArray {
         row: u64,
         (spans, parity, new): (&[PplSpan], &[MemberWrite], &[MemberWrite]),
     ) -> Logging {
+        if let Some(journal) = &self.rows.journal {
+            return self
+                .log_in_journal(journal, columns, row, (parity, new))
+                .await;
+        }
         let Some(logs) = self.rows.logs().filter(|_| is_kept) else {
             return Logging::Done(None);
         };
@@ -367,7 +349,7 @@ impl RedundantArray {
         };
         let record = ppl_passes::record(layout, row, spans, (parity, new));
         match self.log_record(logs, target.slot, record).await {
-            Logged::Durable(ticket) => Logging::Done(Some(ticket)),
+            Logged::Durable(ticket) => Logging::Done(Some(RowTicket::PartialParity(ticket))),
             Logged::PlanAgain => Logging::PlanAgain,
             Logged::Failed(error) => Logging::Failed(error),
         }
@@ -410,10 +392,7 @@ impl RedundantArray {
     /// Decides what becomes of the members that failed at a change of `columns`. `Err`: one that cannot be failed did not
     /// take its bytes, and parity is not trusted there any more.
     pub(super) fn conclude_row(&self, columns: Range, answers: Vec<RowAnswer>) -> RowOutcome {
-        let mut outcome = RowOutcome {
-            result: Ok(()),
-            is_late: false,
-        };
+        let mut outcome = RowOutcome::done();
         for answer in answers {
             let target = &answer.target;
             let Err(error) = answer.result else {

@@ -24,7 +24,7 @@ impl RedundantArray {
         flags: WriteFlags,
     ) -> Result<(), IoError> {
         let layout = self.layout();
-        if self.rows.logs().is_some() || layout.is_reshaping() {
+        if self.rows.logs().is_some() || self.rows.journal.is_some() || layout.is_reshaping() {
             return self.zero_as_data(range, what, flags).await;
         }
         let section = *layout.sections().after();

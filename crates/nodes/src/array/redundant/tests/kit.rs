@@ -13,6 +13,7 @@ use super::super::RedundantArray;
 use crate::array::format::bad_blocks::BadBlocks;
 use crate::array::format::bitmap::{Bitmap, HEADER_LEN_USIZE};
 use crate::array::format::ppl::{self, PplHeader};
+use crate::array::format::r5l::{JournalKey, MetaBlock};
 use crate::array::format::{self, Level, Role, Superblock, Version, features, places};
 use crate::array::open::assembled;
 use crate::array::parity_writer::Sample;
@@ -31,6 +32,8 @@ pub(in crate::array) const LOG: u64 = 12 << 10;
 pub(in crate::array) const DISK: u64 = DATA + MEMBER;
 /// Partial parity logs from this length on have several headers.
 pub(in crate::array) const RING: u64 = 264 << 10;
+/// The sequence that the journal of a new array begins with.
+pub(in crate::array) const SEQUENCE: u64 = 500;
 /// Bytes for each bit.
 pub(in crate::array) const BIT: u32 = 4096;
 
@@ -50,6 +53,8 @@ pub(in crate::array) struct Recipe {
     pub(in crate::array) log: bool,
     /// Bytes of the partial parity log of each member, which lies behind its data.
     pub(in crate::array) ppl: Option<u64>,
+    /// The disk behind those of members and spares keeps a journal.
+    pub(in crate::array) journal: bool,
 }
 
 impl Recipe {
@@ -66,6 +71,7 @@ impl Recipe {
             dirty: false,
             log: false,
             ppl: None,
+            journal: false,
         }
     }
 
@@ -110,9 +116,16 @@ impl Recipe {
         self
     }
 
+    /// With a journal instead of a bitmap, on the disk with number `parts`.
+    pub(in crate::array) const fn with_journal(mut self) -> Self {
+        (self.bitmap, self.journal) = (false, true);
+        self
+    }
+
     /// What features say of its logs.
     const fn ppl_features(&self) -> u32 {
         match self.ppl {
+            None if self.journal => features::JOURNAL,
             None => 0,
             Some(len) if len < RING => features::PPL,
             Some(_) => features::MULTIPLE_PPLS,
@@ -128,8 +141,10 @@ impl Recipe {
         let count = if old { 27 } else { 128 };
         let parts = u16::try_from(self.parts).unwrap();
         let mut roles: Vec<Role> = (0..parts).map(Role::Active).collect();
+        roles.extend(self.journal.then_some(Role::Journal));
         roles.resize(count, if old { Role::Faulty } else { Role::Spare });
         let role = roles[usize::from(number)];
+        let is_journal = role == Role::Journal;
         let behind = matches!(self.version, Version::V1_1 | Version::V1_2);
         let bitmap_at = match self.version {
             Version::V0_90 { .. } => at + 4096,
@@ -161,7 +176,10 @@ impl Recipe {
             rebuilt_to: None,
             device: (!old).then(|| [u8::try_from(number).unwrap() + 1; 16]),
             number: number.into(),
-            role: if number < parts { role } else { Role::Spare },
+            role: match number < parts || is_journal {
+                true => role,
+                false => Role::Spare,
+            },
             roles,
             bitmap_at: self.bitmap.then_some(bitmap_at),
             ppl: self.ppl.map(|len| Range::new(DISK, len)),
@@ -181,6 +199,11 @@ impl Recipe {
         for (number, disk) in (0_u16..).zip(disks) {
             let (at, superblock) = self.superblock(number, disk.geometry().size);
             put(disk, at, format::encode(&superblock, at)).await;
+            if superblock.role == Role::Journal {
+                let first = MetaBlock::empty(SEQUENCE, 0);
+                let key = JournalKey::of(superblock.array);
+                put(disk, superblock.data.offset, first.encode(key)).await;
+            }
             if let Some(log) = superblock.ppl {
                 let header = PplHeader::empty(ppl::signature(&superblock.array));
                 put(disk, log.offset, header.encode()).await;

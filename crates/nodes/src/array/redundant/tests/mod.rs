@@ -5,6 +5,7 @@ mod bits;
 mod close;
 mod commits;
 mod faults;
+mod journal;
 pub(in crate::array) mod kit;
 mod layout;
 mod member_table;

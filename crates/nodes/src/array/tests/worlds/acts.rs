@@ -221,7 +221,7 @@ impl World {
             },
             8..11 => Op::Read { range },
             11 => Op::WriteZeroes { range, flags },
-            12 if self.shape.ppl.is_none() => Op::Trim { range },
+            12 if self.shape.ppl.or(self.shape.journal).is_none() => Op::Trim { range },
             _ => Op::Flush,
         }
     }
@@ -261,8 +261,20 @@ impl World {
         }
     }
 
+    /// The disk with the journal breaks: nothing is written any more, and what was is there.
+    fn break_journal(&mut self, life: &mut Life) {
+        let journal = self.disks.iter().find(|disk| disk.is_journal);
+        let name = journal.expect("the shape has one").name.clone();
+        self.log(format!("{name}, the journal, is gone"));
+        (life.broken, self.journal_broke) = (true, true);
+        life.wires[&name].set(Mode::Gone);
+    }
+
     /// One member more than is needed breaks in one way or another.
     fn break_one(&mut self, life: &mut Life, doing: &Doing) {
+        if self.shape.journal.is_some() && !self.journal_broke && self.rng.u8(0..8) == 0 {
+            return self.break_journal(life);
+        }
         if life.damaged || self.rng.u8(0..4) > 0 && life.broken {
             // What one member lacks must not be lost on another one.
             return;
@@ -313,6 +325,11 @@ impl World {
         }
     }
 
+    fn is_journal(&self, name: &str) -> bool {
+        let mut disks = self.disks.iter();
+        disks.any(|disk| disk.is_journal && disk.name == *name)
+    }
+
     /// Members of which the place was taken.
     fn log_replaced(&mut self, array: &Array) {
         for member in array.status().members {
@@ -346,7 +363,7 @@ impl World {
         let out: Vec<String> = life
             .wires
             .keys()
-            .filter(|name| is_out(name))
+            .filter(|name| is_out(name) && !self.is_journal(name))
             .cloned()
             .collect();
         if out.is_empty() {
@@ -377,7 +394,9 @@ impl World {
                 match answer {
                     Ok(data) => self.owed.check(&begun, &data)?,
                     // Both copies of a sector may be lost.
-                    Err(error) if life.damaged || self.may_be_lost(&error) => {
+                    Err(error)
+                        if life.damaged || self.may_be_lost(&error) || self.journal_broke =>
+                    {
                         self.log(format!("failed: {error}"));
                     }
                     Err(error) => return Err(format!("a request failed: {error}")),

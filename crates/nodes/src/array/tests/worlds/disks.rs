@@ -2,20 +2,21 @@
 
 use std::fmt;
 use std::future::pending;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use block::{
-    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Operation, Range,
-    TryIo, WriteFlags,
+    BlockDevice, Errno, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Node, Operation,
+    Range, TryIo, WriteFlags,
 };
 use testkit::CrashDisk;
 use tokio::sync::Notify;
 
 use super::pace::Pace;
 use super::record::Record;
+use crate::array::{Reopen, ReopenError};
 
 /// The power of all disks of a world. It goes out after so many steps: each request of a disk is two,
 /// one when it begins and one when it is answered.
@@ -276,6 +277,24 @@ impl Wire {
         }
         let answer = self.carry_out(change).await;
         self.leave(answer).await
+    }
+}
+
+/// How a member is opened again: as the wire is.
+#[derive(Debug)]
+pub(super) struct Again(pub(super) Arc<Wire>);
+
+impl Reopen for Again {
+    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, ReopenError>> + Send + '_>> {
+        Box::pin(async {
+            match self.0.mode() {
+                Mode::Fine => Ok(self.0.clone() as Node),
+                mode => {
+                    let why = format!("the wire is {mode:?}");
+                    Err(ReopenError::Unreachable(why))
+                }
+            }
+        })
     }
 }
 

@@ -119,6 +119,8 @@ impl World {
             overwrite: true,
             ..AddOptions::default()
         };
+        let journal = self.disks.iter().find(|disk| disk.is_journal);
+        let journal = journal.map(|disk| disk.name.clone());
         for _ in 0..4 {
             let worked = array.by_hand().work().await;
             self.log(format!("work: {worked:?}"));
@@ -127,6 +129,9 @@ impl World {
             }
             let members = array.status().members;
             for (name, wire) in wires {
+                if Some(name) == journal.as_ref() {
+                    continue;
+                }
                 let state = members.iter().find(|member| member.name == *name);
                 let state = state.map(|member| member.state);
                 let disk = || candidate(name, wire);

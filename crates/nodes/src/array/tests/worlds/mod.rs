@@ -14,6 +14,7 @@
 //! * A mirror has as many parts as was requested last, or was just being requested.
 //! * With partial parity logs a dirty array that lacks a member is there, too, but for what was being written on that member; it
 //!   is refused only while its parity was being resynced.
+//! * With a journal all of it is there, too, and what was being written is, or is not, on all members.
 //! * Where a disk lies about what is durable, only what others hold is owed.
 //!
 //! A world is a function of its seed: nothing in it comes from outside, neither time nor chance ([`record`] proves it). One
@@ -58,8 +59,10 @@ const OLD_FROM: u64 = 1 << 32;
 const PARITY_FROM: u64 = 1 << 33;
 /// Seeds from here on are worlds with partial parity logs.
 const PPL_FROM: u64 = 1 << 34;
+/// Seeds from here on are worlds with a journal.
+const JOURNAL_FROM: u64 = 1 << 35;
 /// Seeds from here on are worlds in which an array is reshaped.
-const RESHAPE_FROM: u64 = 1 << 35;
+const RESHAPE_FROM: u64 = 1 << 36;
 /// Tests that share the seeds before.
 const QUARTERS: u64 = 4;
 
@@ -110,7 +113,9 @@ fn wrong_with(seed: u64, run: impl Future<Output = Result<(), Wrong>>) -> Option
 
 /// Plays the worlds of one test: every `step`th from `first` on. All that fail are reported, the first with its log.
 fn worlds(first: u64, step: u64) {
-    let kind = |seed: u64| [OLD_FROM, PARITY_FROM, PPL_FROM, RESHAPE_FROM].map(|from| seed >= from);
+    let kind = |seed: u64| {
+        [OLD_FROM, PARITY_FROM, PPL_FROM, JOURNAL_FROM, RESHAPE_FROM].map(|from| seed >= from)
+    };
     let selected = WorldSeeds::from_env();
     let seeds: Vec<u64> = match selected.only {
         Some(seed) => {
@@ -142,7 +147,14 @@ fn worlds(first: u64, step: u64) {
 
 #[test]
 fn a_seed_is_the_same_world_whenever_it_is_played() {
-    let kinds = [0, OLD_FROM, PARITY_FROM, PPL_FROM, RESHAPE_FROM];
+    let kinds = [
+        0,
+        OLD_FROM,
+        PARITY_FROM,
+        PPL_FROM,
+        JOURNAL_FROM,
+        RESHAPE_FROM,
+    ];
     for seed in kinds.into_iter().flat_map(|from| from..from + TWICE) {
         assert_eq!(play(seed), play(seed), "world {seed}");
     }
@@ -151,7 +163,7 @@ fn a_seed_is_the_same_world_whenever_it_is_played() {
 /// A promise about replacements is worth what worlds have of them.
 #[test]
 fn members_are_replaced_in_worlds_of_every_kind() {
-    for first in [0, PARITY_FROM, PPL_FROM] {
+    for first in [0, PARITY_FROM, PPL_FROM, JOURNAL_FROM] {
         let stories = (first..first + TWICE).map(|seed| play(seed).story);
         let of = |what: &str| stories.clone().filter(|story| story.contains(what)).count();
         let (begun, ended) = (of("replace "), of(acts::TAKEN));
@@ -227,4 +239,30 @@ fn arrays_are_cut_in_the_midst_of_a_reshape() {
     });
     let count = midst.count();
     assert!(count > 8, "of {TWICE} worlds {count} are");
+}
+
+#[test]
+fn what_was_flushed_is_there_also_without_a_member_in_the_first_half_of_worlds_with_a_journal() {
+    worlds(JOURNAL_FROM, 2);
+}
+
+#[test]
+fn what_was_flushed_is_there_also_without_a_member_in_the_other_half_of_worlds_with_a_journal() {
+    worlds(JOURNAL_FROM + 1, 2);
+}
+
+/// The worlds with logs prove nothing of torn headers where no cut leaves one.
+#[test]
+fn cuts_of_worlds_with_logs_leave_headers_in_part() {
+    let torn = (0..60).map(|seed| {
+        let mut world = World::new(PPL_FROM + seed);
+        let played = on_stopped_clock(async {
+            let _given = Given::by(PPL_FROM + seed);
+            tokio::time::timeout(LONGEST, world.run()).await
+        });
+        drop(played);
+        world.torn_headers
+    });
+    let torn: u32 = torn.sum();
+    assert!(torn > 0, "no header was torn");
 }

@@ -3,7 +3,8 @@
 use block::Range;
 
 use crate::array::format::bitmap::{Bitmap, HEADER_LEN_USIZE};
-use crate::array::format::ppl::{self, PplHeader};
+use crate::array::format::ppl::{self, PplHeader, PplProblem};
+use crate::array::format::r5l::{JournalKey, MetaBlock};
 use crate::array::format::tests::encode;
 use crate::array::format::{self, Level, Role, Superblock, Version, features};
 use crate::array::parity_writer as writer;
@@ -32,6 +33,8 @@ pub(super) struct Shape {
     pub(super) bitmap: Option<u32>,
     /// Bytes of the partial parity log of each member, which lies behind its data.
     pub(super) ppl: Option<u64>,
+    /// Bytes of the journal, on the disk behind members and spares, more than members have of data.
+    pub(super) journal: Option<u64>,
     /// It begins dirty, as one that was just made.
     pub(super) dirty: bool,
 }
@@ -65,6 +68,7 @@ impl Shape {
             version,
             bitmap: (rng.u8(0..4) > 0).then(|| 512 << rng.u8(0..6)),
             ppl: None,
+            journal: None,
             dirty: rng.u8(0..4) == 0,
         }
     }
@@ -83,8 +87,28 @@ impl Shape {
             version: [Version::V1_1, Version::V1_2][rng.usize(0..2)],
             bitmap: None,
             ppl: Some(len),
+            journal: None,
             dirty: rng.u8(0..8) == 0,
         }
+    }
+
+    /// One of the kinds with a journal.
+    pub(super) fn with_journal(rng: &mut fastrand::Rng) -> Self {
+        let kind = Self::with_parity(rng);
+        Self {
+            parts: kind.parts.min(5),
+            version: [Version::V1_1, Version::V1_2][rng.usize(0..2)],
+            bitmap: None,
+            // The smallest one has room for four columns of pages of all members.
+            journal: Some(CHUNK * rng.u64(8..40)),
+            dirty: rng.u8(0..8) == 0,
+            ..kind
+        }
+    }
+
+    /// The number of the disk with the journal.
+    pub(super) fn journal_number(&self) -> Option<u16> {
+        self.journal.map(|_| self.parts + self.spares)
     }
 
     /// The part with byte `at` of an array with parity, by the tables of layouts.
@@ -125,6 +149,7 @@ impl Shape {
             version,
             bitmap,
             ppl: None,
+            journal: None,
             dirty: rng.u8(0..4) == 0,
         }
     }
@@ -170,13 +195,14 @@ impl Shape {
 
     /// A disk that holds nothing.
     pub(super) fn blank(&self, fill: u8) -> Vec<u8> {
-        let size = self.places().size + self.ppl.unwrap_or(0);
+        let size = self.places().size + self.ppl.or(self.journal).unwrap_or(0);
         vec![fill; usize::try_from(size).expect("small")]
     }
 
-    /// The disks of a new array: its parts, then its spares. Members hold the same zeroes.
+    /// The disks of a new array: its parts, then its spares, then that of the journal. Members hold the same zeroes.
     pub(super) fn disks(&self) -> Vec<Vec<u8>> {
-        (0..self.parts + self.spares)
+        let journal = u16::from(self.journal.is_some());
+        (0..self.parts + self.spares + journal)
             .map(|number| self.disk(number))
             .collect()
     }
@@ -198,14 +224,20 @@ impl Shape {
         // The other encoder knows no spares of the old kind.
         let superblock = match self.is_old() {
             true => format::encode(&of, places.superblock),
-            // Nor does it know logs of partial parity.
-            false if of.ppl.is_some() => format::encode(&of, places.superblock),
+            // Nor does it know logs of partial parity, and journals.
+            false if of.ppl.is_some() || self.journal.is_some() => {
+                format::encode(&of, places.superblock)
+            }
             false => encode::superblock(&of, places.superblock),
         };
         put(places.superblock, &[0; 4096]);
         put(places.superblock, &superblock);
         if !self.is_old() {
             put(places.bad_blocks, &[0xff; 4096]);
+        }
+        if of.role == Role::Journal {
+            let first = MetaBlock::empty(number.into(), 0);
+            put(of.data.offset, &first.encode(JournalKey::of(UUID)));
         }
         if let Some(log) = of.ppl {
             let header = PplHeader::empty(ppl::signature(&UUID));
@@ -225,7 +257,9 @@ impl Shape {
 
     fn superblock(&self, number: u16) -> Superblock {
         let places = self.places();
+        let journal = self.journal_number();
         let role = |number: u16| match number {
+            number if Some(number) == journal => Role::Journal,
             held if held < self.parts => Role::Active(held),
             spare if self.is_old() && spare >= self.parts + self.spares => Role::Faulty,
             _ => Role::Spare,
@@ -246,7 +280,10 @@ impl Shape {
             chunk,
             members: self.parts.into(),
             member_size: DATA,
-            data: Range::new(places.data, DATA),
+            data: match role(number) {
+                Role::Journal => Range::new(places.data, DATA + self.journal.unwrap_or(0)),
+                _ => Range::new(places.data, DATA),
+            },
             events: 1,
             synced_to: self.dirty.then_some(0),
             rebuilt_to: None,
@@ -260,6 +297,7 @@ impl Shape {
             features: match (self.bitmap.is_some() && !old, self.ppl) {
                 (true, _) => features::BITMAP,
                 (false, Some(_)) => features::MULTIPLE_PPLS,
+                (false, None) if self.journal.is_some() => features::JOURNAL,
                 (false, None) => 0,
             },
             write_mostly: false,
@@ -268,6 +306,18 @@ impl Shape {
             bad_blocks_shift: 0,
             reshape: None,
         }
+    }
+
+    /// Whether a cut left the first header of a disk's partial parity log in part.
+    pub(super) fn has_torn_header(&self, image: &[u8]) -> bool {
+        let Some(log) = self.superblock(0).ppl else {
+            return false;
+        };
+        let start = usize::try_from(log.offset).expect("small");
+        let header = &image[start..start + ppl::HEADER_LEN_USIZE];
+        let found = PplHeader::decode(header, ppl::signature(&UUID));
+        // One that was made invalid is all ones.
+        matches!(found, Err(PplProblem::Checksum { .. })) && header.iter().any(|byte| *byte != 0xff)
     }
 
     /// Size of the array.

@@ -1,14 +1,13 @@
 //! [`World`]: disks, what they owe, and what happens to them from one cut of the power to the next.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, IoError, Node, Range};
+use block::{BlockDevice, IoError, Range};
 use testkit::{CrashDisk, Lies, Op};
 
-use super::disks::{Mode, Power, Wire};
+use super::disks::{Again, Mode, Power, Wire};
 use super::expected_content::Owed;
 use super::growth::Parts;
 use super::metadata;
@@ -16,9 +15,7 @@ use super::pace::Pace;
 use super::record::Record;
 use super::shape::Shape;
 use crate::array::format::Level;
-use crate::array::{
-    Array, ArrayError, ArrayOptions, Candidate, MemberState, Reopen, ReopenError, SyncRates, open,
-};
+use crate::array::{Array, ArrayError, ArrayOptions, Candidate, MemberState, SyncRates, open};
 
 /// How long a life may last, by its own clock, which stands still while anything is done.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -35,6 +32,8 @@ pub(super) struct Disk {
     pub(super) blank: bool,
     /// What it says is durable is not.
     lies: bool,
+    /// It keeps the journal.
+    pub(super) is_journal: bool,
 }
 
 /// What is wrong with a world.
@@ -53,24 +52,10 @@ pub(super) struct World {
     is_clean: bool,
     pace: Arc<Pace>,
     record: Arc<Record>,
-}
-
-/// How a member is opened again: as the wire is.
-#[derive(Debug)]
-struct Again(Arc<Wire>);
-
-impl Reopen for Again {
-    fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, ReopenError>> + Send + '_>> {
-        Box::pin(async {
-            match self.0.mode() {
-                Mode::Fine => Ok(self.0.clone() as Node),
-                mode => {
-                    let why = format!("the wire is {mode:?}");
-                    Err(ReopenError::Unreachable(why))
-                }
-            }
-        })
-    }
+    /// The disk with the journal broke.
+    pub(super) journal_broke: bool,
+    /// Cuts that left a header of a partial parity log in part.
+    pub(super) torn_headers: u32,
 }
 
 /// An array that is open, and what it stands on.
@@ -101,6 +86,7 @@ impl World {
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let shape = match seed {
+            super::JOURNAL_FROM.. => Shape::with_journal(&mut rng),
             super::PPL_FROM.. => Shape::with_ppl(&mut rng),
             super::PARITY_FROM.. => Shape::with_parity(&mut rng),
             _ => Shape::of(&mut rng, seed >= super::OLD_FROM),
@@ -120,6 +106,7 @@ impl World {
             current: n < shape.parts,
             blank,
             lies: n == liar,
+            is_journal: shape.journal_number() == Some(n),
         });
         Self {
             parts: Parts::of(shape),
@@ -129,6 +116,8 @@ impl World {
             is_clean: !shape.dirty,
             pace: Arc::new(Pace::of(seed)),
             record: Arc::default(),
+            torn_headers: 0,
+            journal_broke: false,
             rng,
             shape,
         }
@@ -196,10 +185,11 @@ impl World {
         chosen.retain(|disk| !disk.blank);
         self.rng.shuffle(&mut chosen);
         if self.rng.u8(0..8) == 0 {
-            chosen.retain(|disk| disk.current);
+            chosen.retain(|disk| disk.current || disk.is_journal);
         }
         // Logs are for members that are lost with the power.
-        let odds = if self.shape.ppl.is_some() { 2 } else { 5 };
+        let has_log = self.shape.ppl.or(self.shape.journal).is_some();
+        let odds = if has_log { 2 } else { 5 };
         if self.rng.u8(0..odds) == 0 && self.can_spare(self.current()) {
             let without = chosen.iter().position(|disk| disk.current);
             let gone = chosen.remove(without.expect("there are some"));
@@ -324,6 +314,7 @@ impl World {
                 true => wire.crash(self.rng.u64(..)),
                 false => wire.live(),
             };
+            self.torn_headers += u32::from(is_cut && self.shape.has_torn_header(&image));
             if disk.lies && is_cut {
                 let valid = metadata::check_liar(self.shape, &image);
                 valid.map_err(|what| format!("{} (that lies): {what}", disk.name))?;
@@ -367,20 +358,24 @@ impl World {
 
     /// Whether an array with parity is refused as md itself refuses it: it was being written, and members are missing.
     pub(super) fn may_be_refused(&self, error: &ArrayError) -> bool {
+        if self.journal_broke && error.to_string().contains("the journal of array") {
+            return true;
+        }
         let why = match self.shape.ppl {
             Some(_) => "kept no partial parity log",
             None => "was being written when it stopped",
         };
-        // Where a resync had come to some place, no log says where parity fits.
+        // Where a resync had come to some place, or is due, no log says where parity fits.
+        let least = u64::from(self.shape.journal.is_none());
         let is_half_synced = |disk: &Disk| {
             let superblock = metadata::superblock(self.shape, &disk.image);
-            superblock.is_ok_and(|superblock| superblock.synced_to.is_some_and(|to| to > 0))
+            superblock.is_ok_and(|superblock| superblock.synced_to.is_some_and(|to| to >= least))
         };
         let is_resync = self.disks.iter().any(is_half_synced)
             && error
                 .to_string()
                 .contains("was being written when it stopped");
-        let is_it = error.to_string().contains(why) || is_resync;
+        let is_it = self.shape.journal.is_none() && error.to_string().contains(why) || is_resync;
         is_it && self.shape.parities() > 0 && !self.is_clean
     }
 

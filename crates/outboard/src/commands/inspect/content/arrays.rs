@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use indicatif::BinaryBytes;
-use nodes::array::format::{Reshape, Role, Superblock, layout_name};
+use nodes::array::format::{Reshape, Role, Superblock, features, layout_name};
 use nodes::array::{self, ArrayOptions, Candidate, Picture};
 use serde::Serialize;
 
@@ -49,6 +49,9 @@ pub(crate) struct Array {
     /// Whether members keep partial parity logs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) ppl: bool,
+    /// Whether it has a journal.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) journal: bool,
     /// Members that were found.
     pub(crate) members: Vec<FoundMember>,
     /// Parts that no good member here holds.
@@ -292,6 +295,7 @@ fn array(set: &[&Member], opened: &[OpenedArray]) -> Array {
         events: fresh.events,
         bitmap: set[picture.freshest].bitmap.clone(),
         ppl: fresh.keeps_ppl(),
+        journal: fresh.features & features::JOURNAL != 0,
         members: members
             .map(|(member, stands)| seen(member, *stands))
             .collect(),

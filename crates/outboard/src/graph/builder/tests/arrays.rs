@@ -24,6 +24,7 @@ async fn striped(folder: &Path) {
         });
     }
     let options = CreateOptions {
+        journal: None,
         level: Level::Raid0,
         layout: None,
         chunk: Some(65_536),
