@@ -70,6 +70,8 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         bounds: Vec::new(),
         substitutions: Vec::new(),
         signs: Vec::new(),
+        is_own_server: false,
+        connect: None,
         wire: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),

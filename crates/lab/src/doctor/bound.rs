@@ -42,6 +42,13 @@ pub enum Evidence {
         /// The time of one request.
         latency: Nanos,
     },
+    /// For which part of the time the server's busiest disk had something to do.
+    DeviceBusy {
+        /// The device, on the server's machine.
+        device: String,
+        /// Part of the time.
+        busy: f64,
+    },
     /// Computed of the speed of a link.
     Link {
         /// The interface.
@@ -62,13 +69,28 @@ pub struct CpuUse {
     pub waiting: f64,
     /// How much of its running was encryption, where that is known.
     pub cipher: Option<f64>,
+    /// The quota of its cgroup, if it has one.
+    #[serde(default)]
+    pub quota: Option<Quota>,
+}
+
+/// How much of the processors a cgroup may use, and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Quota {
+    /// The file that sets it: `/sys/fs/cgroup/nbd.slice/cpu.max`.
+    pub file: String,
+    /// Cores at most.
+    pub cores: f64,
+    /// In which part of the quota's periods it stopped the processes.
+    pub throttled: f64,
 }
 
 impl CpuUse {
-    /// Part of the time for which it had work: 1.0 is a thread that cannot do more.
+    /// Part of the time for which it had work, or was stopped by a quota: 1.0 is a thread that cannot do more.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
-        self.running + self.waiting
+        let throttled = self.quota.as_ref().map_or(0.0, |quota| quota.throttled);
+        (self.running + self.waiting).max(throttled)
     }
 }
 
@@ -101,6 +123,12 @@ impl Bound {
         !matches!(self.evidence, Evidence::AtLeast { .. })
     }
 
+    /// Whether it was found by the load of a processor.
+    #[must_use]
+    pub(crate) const fn is_of_processor(&self) -> bool {
+        matches!(self.evidence, Evidence::Busy(_))
+    }
+
     /// The law of utilisation: at `rate` the thread was busy so much, at 1.0 it can do no more. None if
     /// it was as good as idle.
     #[must_use]
@@ -111,6 +139,16 @@ impl Bound {
             rate: Rate(rate.0 / demand),
             evidence: Evidence::Busy(cpu),
         })
+    }
+
+    /// The law of utilisation for a device that was busy for a part of the time.
+    #[must_use]
+    pub fn device_busy(rate: Rate, device: String, busy: f64) -> Self {
+        Self {
+            part: Stage::Disk,
+            rate: Rate(rate.0 / busy.clamp(UTILISATION_MIN, 1.0)),
+            evidence: Evidence::DeviceBusy { device, busy },
+        }
     }
 
     /// Little's law: so much at once, each for at least the time that one takes alone.

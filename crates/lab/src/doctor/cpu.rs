@@ -95,6 +95,7 @@ pub fn busiest(before: &Threads, after: &Threads, elapsed: Nanos) -> Option<(Cpu
         running,
         waiting,
         cipher: None,
+        quota: None,
     };
     Some((cpu, together))
 }
@@ -124,5 +125,6 @@ pub fn of_counters(before: &Counters, after: &Counters, who: String) -> Option<C
         running,
         waiting: 0.0,
         cipher: None,
+        quota: None,
     })
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BareWire, Bound, Stage};
+use super::{BareWire, Bound, ConnectTimes, Stage};
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
 
@@ -32,12 +32,19 @@ impl DoctorJob {
 pub struct Substitution {
     /// The parts that were taken out.
     pub replaced: Vec<Stage>,
+    /// Parts of which something may have been out, too: they are suspects if the result moved, and are not ruled out if it
+    /// did not.
+    #[serde(default)]
+    pub perhaps: Vec<Stage>,
     /// What was measured: `a null export of ours over loopback`.
     pub by: String,
     /// The throughput then.
     pub rate: Rate,
     /// Whether the parts are known to have been out. If not, only a result that moved says something.
     pub sure: bool,
+    /// Where it was measured again, each time right after the target: how many times the target's throughput.
+    #[serde(default)]
+    pub pairs: Vec<f64>,
 }
 
 impl Substitution {
@@ -46,9 +53,11 @@ impl Substitution {
     pub fn new(replaced: Vec<Stage>, by: impl Into<String>, rate: Rate) -> Self {
         Self {
             replaced,
+            perhaps: Vec::new(),
             by: by.into(),
             rate,
             sure: true,
+            pairs: Vec::new(),
         }
     }
 }
@@ -92,6 +101,12 @@ pub struct Examination {
     pub substitutions: Vec<Substitution>,
     /// What points at a part by itself.
     pub signs: Vec<Sign>,
+    /// Whether the server is outboard's own, which waits for nothing but its disk.
+    #[serde(default)]
+    pub is_own_server: bool,
+    /// How long connecting to the server took, where that leads over a wire.
+    #[serde(default)]
+    pub connect: Option<ConnectTimes>,
     /// The wire by itself, both ways.
     #[serde(default)]
     pub wire: Option<BareWire>,

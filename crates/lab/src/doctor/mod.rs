@@ -29,7 +29,10 @@
 //! It starts no server and opens no disk: the caller does.
 
 mod bound;
+mod cause;
+mod connect;
 pub mod cpu;
+mod effect;
 mod examination;
 pub mod load;
 mod stage;
@@ -38,7 +41,10 @@ mod verdict;
 mod wire;
 mod wording;
 
-pub use bound::{Bound, CpuUse, Evidence};
+pub use bound::{Bound, CpuUse, Evidence, Quota};
+pub use cause::Cause;
+pub use connect::ConnectTimes;
+pub use effect::{PAIRS_MIN, needs_pairs};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
 pub use stage::Stage;
 pub use text::text;
