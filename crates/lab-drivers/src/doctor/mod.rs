@@ -17,6 +17,7 @@ mod disk;
 mod export;
 mod expression;
 mod null_export;
+mod pairs;
 mod read_load;
 mod remote;
 mod server;

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
+use lab::doctor::cpu;
 use lab::host::{residency, sockets};
 use lab::sensors::read;
 use lab::units::Bytes;
@@ -14,6 +15,7 @@ use super::disk::ExaminedDisk;
 use super::null_export::Over;
 use super::read_load::Opening;
 use super::session::DoctorSession;
+use super::watcher::OWN_PROGRAM;
 
 /// Bytes of a file that are taken out of the page cache at a time at most: all of it.
 const WHOLE: u64 = 1 << 62;
@@ -82,6 +84,12 @@ impl RemoteServer {
             (None, Address::Unix(_)) => Over::Unix,
             (None, _) => Over::Tcp,
         }
+    }
+
+    /// Whether it is outboard's own.
+    pub(super) fn is_own(&self) -> bool {
+        self.process
+            .is_some_and(|process| cpu::name(process) == OWN_PROGRAM)
     }
 
     /// The processes to follow.

@@ -3,10 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::Stage;
+use crate::agent::protocol::Counters;
+use crate::plan::Direction;
 use crate::units::{BitRate, Bytes, Nanos, Rate};
 
 /// Less of a core than this in use says nothing about where its end is.
 const UTILISATION_MIN: f64 = 0.001;
+
+/// A disk that moved less than this part of what the target moved is not the target's.
+const DEVICE_PART_MIN: f64 = 0.5;
 
 /// What a part carries at most.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -149,6 +154,28 @@ impl Bound {
             rate: Rate(rate.0 / busy.clamp(UTILISATION_MIN, 1.0)),
             evidence: Evidence::DeviceBusy { device, busy },
         }
+    }
+
+    /// The busiest disk of the server's machine between two readings of its agent, of those that moved most of what the
+    /// target moved at `rate`. None where none did: its memory answered, or what the agent does not see.
+    #[must_use]
+    pub fn of_disks(
+        before: &Counters,
+        after: &Counters,
+        rate: Rate,
+        direction: Direction,
+    ) -> Option<Self> {
+        let elapsed = Nanos(after.at.0.checked_sub(before.at.0)?).seconds();
+        let least = rate.0 * elapsed * DEVICE_PART_MIN;
+        let busy = after.disks.iter().filter_map(|later| {
+            let earlier = before.disks.iter().find(|disk| disk.name == later.name)?;
+            let moved = later.since(earlier, direction).bytes;
+            let busy_ms = later.busy_ms.saturating_sub(earlier.busy_ms);
+            let busy = Nanos::from_ms(busy_ms).seconds() / elapsed;
+            (moved.0 as f64 >= least).then(|| (busy, later.name.clone()))
+        });
+        let (busy, device) = busy.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(Self::device_busy(rate, device, busy))
     }
 
     /// Little's law: so much at once, each for at least the time that one takes alone.

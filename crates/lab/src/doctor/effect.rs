@@ -10,18 +10,23 @@
 //!
 //! It draws no conclusion about parts: see [`super::verdict`].
 
-use super::{Examination, Substitution};
+use super::verdict::NEAR;
+use super::{Examination, Stage, Substitution};
 
 /// Pairs below this say nothing of their scatter.
 pub const PAIRS_MIN: usize = 3;
 /// Without pairs: this many times the target's best is another result.
 const MOVED_ALONE: f64 = 1.4;
+/// Without pairs: the same for a target that is [`STEADY`].
+const MOVED_STEADY: f64 = 1.2;
+/// Of a steady target, the best result is at most so many times the middle one.
+const STEADY: f64 = 1.06;
 /// Without pairs: below this many times the target's middle is the same result.
 const STILL_ALONE: f64 = 1.03;
 /// A result from here on may be faster, as the target was by chance.
 const CLOSE: f64 = 0.98;
 /// Below this many times the target's, the substitute has a limit of its own.
-pub(super) const SLOWER: f64 = 0.7;
+const SLOWER: f64 = 0.85;
 /// With pairs: a gain of more than this is a gain.
 const GAIN_MIN: f64 = 1.02;
 /// With pairs: a gain of less than this is none. The closest two limits that are distinguished are 5 % apart.
@@ -55,8 +60,12 @@ impl Effect {
 
     fn of_one(examination: &Examination, sub: &Substitution) -> Self {
         let (rate, best) = (examination.rate.0, examination.best.0);
+        let moved = match best {
+            best if best > 0.0 && best <= rate * STEADY => MOVED_STEADY,
+            _ => MOVED_ALONE,
+        };
         match sub.rate.0 {
-            then if then >= rate.max(best) * MOVED_ALONE => Self::Moved,
+            then if then >= rate.max(best) * moved => Self::Moved,
             then if then < rate * SLOWER => Self::Slower,
             then if then < rate * STILL_ALONE => Self::Still,
             _ => Self::Unclear,
@@ -82,7 +91,20 @@ impl Effect {
 /// Whether pairs would decide what one result does not.
 #[must_use]
 pub fn needs_pairs(examination: &Examination, sub: &Substitution) -> bool {
-    let is_close = sub.rate.0 >= examination.rate.0 * CLOSE;
+    let least = match sub.sure {
+        true => CLOSE,
+        // Only a gain says something.
+        false => STILL_ALONE,
+    };
+    let is_close = sub.rate.0 >= examination.rate.0 * least;
     let effect = Effect::of_one(examination, sub);
-    sub.pairs.is_empty() && is_close && effect != Effect::Moved
+    let is_open = sub.pairs.is_empty() && is_close && effect != Effect::Moved;
+    is_open && (sub.replaced != [Stage::Queue] || queue_may_limit(examination))
+}
+
+/// Whether as many requests as there are may carry no more than the target.
+fn queue_may_limit(examination: &Examination) -> bool {
+    let bounds = examination.bounds.iter();
+    let mut bounds = bounds.filter(|bound| bound.part == Stage::Queue);
+    bounds.all(|bound| examination.rate.0 >= bound.rate.0 * NEAR)
 }

@@ -6,6 +6,11 @@ use super::{BareWire, Bound, ConnectTimes, Stage};
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
 
+/// A target that exceeds a bound by more than this has refuted it.
+pub(super) const PASSED: f64 = 1.03;
+/// More than this in flight is no excuse.
+const IN_FLIGHT_MAX: f64 = 0.3;
+
 /// The requests to the target, and to everything in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoctorJob {
@@ -95,6 +100,9 @@ pub struct Examination {
     pub rate: Rate,
     /// The most of what was measured. What is faster by chance is no help.
     pub best: Rate,
+    /// What was in flight, as a part of all that was moved: so much of it may have been on its way before counting began.
+    #[serde(default)]
+    pub in_flight_part: f64,
     /// What parts carry.
     pub bounds: Vec<Bound>,
     /// What came of replacing parts.
@@ -117,6 +125,12 @@ pub struct Examination {
 }
 
 impl Examination {
+    /// Whether the target was faster than `rate` by more than what was in flight explains.
+    #[must_use]
+    pub(super) fn has_passed(&self, rate: Rate) -> bool {
+        self.rate.0 > rate.0 * (PASSED + self.in_flight_part.clamp(0.0, IN_FLIGHT_MAX))
+    }
+
     /// Notes that nothing is known of `part`, and why.
     pub fn note_unmeasured(&mut self, part: Stage, why: impl Into<String>) {
         let why = why.into();

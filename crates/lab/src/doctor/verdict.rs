@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
+use super::examination::PASSED;
 use super::{Bound, Cause, Evidence, Examination, Stage, Substitution};
 use super::{wire, wording};
 use crate::units::Rate;
@@ -17,8 +18,6 @@ use crate::units::Rate;
 const AT: f64 = 0.9;
 /// A target that reaches this part of a bound is near it: that decides where nothing else is possible.
 pub(super) const NEAR: f64 = 0.7;
-/// A target that exceeds a bound by more than this has refuted it.
-pub(super) const PASSED: f64 = 1.03;
 /// A target that reaches this part of a bound is at it beyond doubt.
 const FULLY: f64 = 0.97;
 /// Two bounds that are this close are not distinguished.
@@ -119,9 +118,8 @@ pub(super) struct Analysis<'a> {
 
 impl<'a> Analysis<'a> {
     fn of(examination: &'a Examination) -> Self {
-        let rate = examination.rate.0;
         let ends = examination.bounds.iter().filter(|bound| bound.is_an_end());
-        let (bounds, passed) = ends.partition(|bound| rate <= bound.rate.0 * PASSED);
+        let (bounds, passed) = ends.partition(|bound| !examination.has_passed(bound.rate));
         let still = examination.substitutions.iter().filter(|sub| {
             let effect = Effect::of(examination, sub);
             sub.sure && effect == Effect::Still

@@ -6,7 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::verdict::{NEAR, PASSED};
+use super::examination::PASSED;
+use super::verdict::NEAR;
 use super::{Bound, ConnectTimes, Examination, Stage};
 use crate::plan::Direction;
 use crate::units::{BitRate, Rate};
@@ -71,7 +72,7 @@ pub(super) fn contradictions(examination: &Examination) -> Vec<String> {
 /// The target cannot have got more than the wire carries.
 fn against_target(examination: &Examination, wire: &BareWire) -> Option<String> {
     let (target, alone) = (examination.rate, wire.rate(examination.job.direction));
-    (target.0 > alone.0 * PASSED).then(|| {
+    examination.has_passed(alone).then(|| {
         format!(
             "{} got {alone} over the wire, and the target {target}: {} was held by something else than \
              the wire, or the wire is not steady.",

@@ -34,6 +34,7 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
         },
         rate: rate(mib),
         best: rate(mib),
+        in_flight_part: 0.0,
         bounds: Vec::new(),
         substitutions: Vec::new(),
         signs: Vec::new(),

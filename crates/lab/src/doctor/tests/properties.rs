@@ -79,7 +79,7 @@ proptest! {
             });
             still.flat_map(|sub| sub.replaced.clone()).collect()
         };
-        let (ruled_out, perhaps) = (replaced_between(0.71, 1.02), replaced_between(0.69, 1.04));
+        let (ruled_out, perhaps) = (replaced_between(0.86, 1.02), replaced_between(0.84, 1.04));
         // Where everything is ruled out, all of it is named.
         if e.way.iter().any(|part| !perhaps.contains(part)) {
             prop_assert!(verdict.limiter.iter().all(|part| !ruled_out.contains(part)), "{:?}", verdict);
