@@ -21,6 +21,8 @@ const FULL_TIMES: u64 = 4;
 const FULL_BY: Nanos = Nanos(2_000_000);
 /// And by this part of the time that one reply of the target's occupies the wire.
 const FULL_REPLIES: f64 = 0.5;
+/// Of a large reply, no more than this is ever in the queue.
+const FULL_REPLY_MAX: f64 = 6e6;
 /// Up to so many times the time when idle and by this much longer, nothing waits.
 const CLEAR_TIMES: f64 = 1.5;
 /// See [`CLEAR_TIMES`].
@@ -56,7 +58,7 @@ impl ConnectTimes {
         let reply = Nanos::of_transfer(job.block_size, rate);
         self.loaded.0 >= self.idle.0 * FULL_TIMES
             && by >= FULL_BY.0
-            && by as f64 >= reply.0 as f64 * FULL_REPLIES
+            && by as f64 >= (reply.0 as f64 * FULL_REPLIES).min(FULL_REPLY_MAX)
     }
 
     /// Whether packets find the wire's queue empty much of the time.

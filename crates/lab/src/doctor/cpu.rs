@@ -30,9 +30,6 @@ pub type Threads = BTreeMap<(u32, u32), ThreadTimes>;
 
 /// Threads of one end that an agent reports.
 const THREADS_MAX: usize = 1024;
-/// Threads that together wanted this much of a core are short of it where they waited for more than they ran.
-const WANTED_MIN: f64 = 0.7;
-
 /// What some processes had of the processors until now: their threads, and the quotas that they are subject to.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ProcessorReading {
@@ -152,24 +149,17 @@ pub fn busiest(before: &Threads, after: &Threads, elapsed: Nanos) -> Option<(Cpu
         Nanos(later.0.saturating_sub(earlier.0)).seconds() / elapsed.seconds()
     };
     let mut found: Option<(u32, f64, f64)> = None;
-    let (mut together, mut waited) = (0.0, 0.0);
+    let mut together = 0.0;
     for (key, later) in after {
         let earlier = before.get(key).copied().unwrap_or_default();
         let running = part(later.running, earlier.running);
         let waiting = part(later.waiting, earlier.waiting);
         together += running;
-        waited += waiting;
         if found.is_none_or(|(_, run, wait)| running + waiting > run + wait) {
             found = Some((key.0, running, waiting));
         }
     }
-    let (process, mut running, mut waiting) = found?;
-    // Many threads that each wait for a core a little are short of it as one thread is.
-    let wanted = together + waited;
-    if waited > together && wanted >= WANTED_MIN && wanted > running + waiting {
-        running = together / wanted.max(1.0);
-        waiting = waited / wanted.max(1.0);
-    }
+    let (process, running, waiting) = found?;
     let who = format!("{} (process {process})", name(process));
     let cpu = CpuUse {
         who,

@@ -18,6 +18,9 @@
 //! # Invariants
 //!
 //! * What does not move the result when it is replaced is ruled out, regardless of its bound.
+//! * A target that is faster with parts replaced was not limited by what was left: the limiter is among what was replaced
+//!   (`effect.rs`). A difference of a few percent counts only if it was measured in pairs.
+//! * The load of a server's processor says nothing of how long the server waits by itself.
 //! * A bound that the target itself passed is no bound, and the report says so.
 //! * The part that is named is the one of the least bound among those under suspicion; where none is
 //!   near, it is what is left. Where more than one is left, all of them are named.

@@ -1,5 +1,6 @@
 //! Verdicts on known figures, what holds of every verdict, and the look at threads.
 
+mod close_limits;
 mod model;
 mod properties;
 mod study_c;
