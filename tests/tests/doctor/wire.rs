@@ -132,7 +132,7 @@ fn a_wire_is_named_for_writes_to_what_is_mounted() {
         network.link
     );
     assert!(step_of(&slower).status().is_ok_and(|done| done.success()));
-    let (_server, address) = network.serve(&folder, &["m=memory(192M)"]);
+    let (_server, address) = network.serve(&folder, &["m=delay(memory(192M), flush=40ms)"]);
     let (_agent, agent) = network.agent(&folder, &["--allow-iperf3"]);
     let token = folder.at("token");
     let point = world.mount_point();
@@ -154,6 +154,11 @@ fn a_wire_is_named_for_writes_to_what_is_mounted() {
     assert_eq!(limiter(&writes), ["wire"], "{writes:#}");
     let evidence = writes["verdict"]["evidence"].to_string();
     assert!(evidence.contains("to the server"), "{evidence}");
+    // A slow flush is reported apart from the writes that it does not slow down.
+    let flush = writes["examination"]["flush"]["flush"].as_u64();
+    assert!(flush.is_some_and(|nanos| nanos >= 20_000_000), "{flush:?}");
+    let remarks = writes["examination"]["remarks"].to_string();
+    assert!(remarks.contains("A flush takes"), "{remarks}");
     world.run(&["detach", &point]).ok();
     world.assert_clean();
 }

@@ -117,6 +117,11 @@ impl Directory<'_, '_> {
         settle(&mut e, &[first.rate, second, third]);
         self.pairs(&mut e, deeper, remote.as_ref())?;
         self.busy(&mut e, &first);
+        if self.job.direction == Direction::Write {
+            e.flush = self.file.flush_times(self.job.block_size, e.rate);
+            let remark = e.flush.and_then(|flush| flush.remark(&self.job));
+            e.remarks.extend(remark);
+        }
         Ok(e)
     }
 

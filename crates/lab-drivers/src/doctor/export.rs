@@ -85,6 +85,7 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         is_own_server: false,
         connect: None,
         wire: None,
+        flush: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BareWire, Bound, ConnectTimes, Stage};
+use super::{BareWire, Bound, ConnectTimes, FlushTimes, Stage};
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
 
@@ -118,6 +118,9 @@ pub struct Examination {
     /// The wire by itself, both ways.
     #[serde(default)]
     pub wire: Option<BareWire>,
+    /// What a flush adds to a write, where the target is written.
+    #[serde(default)]
+    pub flush: Option<FlushTimes>,
     /// What could not be measured.
     pub unmeasured: Vec<Unmeasured>,
     /// What else a reader must know.

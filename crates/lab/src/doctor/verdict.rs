@@ -20,6 +20,8 @@ const AT: f64 = 0.9;
 pub(super) const NEAR: f64 = 0.7;
 /// A target that reaches this part of a bound is at it beyond doubt.
 const FULLY: f64 = 0.97;
+/// The time of one request alone is that uncertain.
+const ONE_ALONE: f64 = 1.15;
 /// Two bounds that are this close are not distinguished.
 const TIED: f64 = 1.03;
 /// Below this part of its bound, a wire without a queue in front of it is not full.
@@ -119,7 +121,14 @@ pub(super) struct Analysis<'a> {
 impl<'a> Analysis<'a> {
     fn of(examination: &'a Examination) -> Self {
         let ends = examination.bounds.iter().filter(|bound| bound.is_an_end());
-        let (bounds, passed) = ends.partition(|bound| !examination.has_passed(bound.rate));
+        let (bounds, passed) = ends.partition(|bound| {
+            // One request alone is measured once, and with what opening and connecting leave behind.
+            let tolerance = match bound.evidence {
+                Evidence::InFlight { .. } => ONE_ALONE,
+                _ => 1.0,
+            };
+            !examination.has_passed(Rate(bound.rate.0 * tolerance))
+        });
         let still = examination.substitutions.iter().filter(|sub| {
             let effect = Effect::of(examination, sub);
             sub.sure && effect == Effect::Still

@@ -5,7 +5,7 @@ use super::*;
 use crate::agent::protocol::Counters;
 use crate::plan::Direction;
 use crate::sensors::{CoreTimes, DiskCounters, ProcessCpu, QuotaCounters};
-use crate::units::{BitRate, Nanos};
+use crate::units::{BitRate, Nanos, round};
 
 /// An export on another machine, read at so many MiB/s.
 fn export(mib: f64) -> Examination {
@@ -35,7 +35,7 @@ fn iperf3(mib: f64) -> BareWire {
 }
 
 fn millis(all: &[f64]) -> Vec<Nanos> {
-    all.iter().map(|ms| Nanos((ms * 1e6) as u64)).collect()
+    all.iter().map(|ms| Nanos(round(ms * 1e6))).collect()
 }
 
 /// The wire was named: the target is at 0.75 of its bound, and the null export was 1.33 times as fast, less than the 1.4
@@ -248,4 +248,21 @@ fn pairs_decide_what_one_measurement_does_not() {
     assert_eq!(judge(&[0.995, 1.0, 1.004]), [Stage::Wire, Stage::Server]);
     // Scatter decides nothing.
     assert!(judge(&[0.8, 1.3, 1.1]).contains(&Stage::Disk));
+}
+
+/// "The disk" was named, whatever it was that took the time.
+#[test]
+fn a_slow_flush_is_reported_apart_from_the_write() {
+    let job = export(20.0).job;
+    let ms = |write: u64, flush: u64| (Nanos::from_ms(write), Nanos::from_ms(flush));
+    let times =
+        FlushTimes::middle(&[ms(0, 52), ms(1, 49), ms(0, 51)], Nanos::from_ms(1)).expect("some");
+    let remark = times.remark(&job).expect("it is slow");
+    assert!(
+        remark.starts_with("A flush takes 50.0 ms, and the write of 128 KiB before it 1.00 ms"),
+        "{remark}"
+    );
+    let fast = FlushTimes::middle(&[ms(0, 6)], Nanos::from_ms(4)).expect("one");
+    assert_eq!(fast.remark(&job), None);
+    assert_eq!(FlushTimes::middle(&[], Nanos(0)), None);
 }

@@ -42,6 +42,7 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
         is_own_server: false,
         connect: None,
         wire: None,
+        flush: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),
     }

@@ -11,7 +11,7 @@
 //! It knows no verdict: what is true of a system is [`System::limiter`].
 
 use super::super::*;
-use crate::units::{BitRate, Nanos};
+use crate::units::{BitRate, Nanos, round};
 
 /// No limit: what a part carries that costs nothing, MiB/s.
 const FREE: f64 = 4000.0;
@@ -283,7 +283,7 @@ impl System {
         }
         let carries = self.rate_of(Limiter::Wire);
         if self.access.link {
-            let bits = BitRate::from_mbit((carries * 1.0625 * MIB as f64 * 8.0 / 1e6) as u64);
+            let bits = BitRate::from_mbit(round(carries * 1.0625 * MIB as f64 * 8.0 / 1e6));
             e.bounds.push(Bound::link("eth0".into(), bits));
         }
         if self.access.iperf3 {
@@ -306,7 +306,7 @@ impl System {
                 false if scatter.uniform() < load => reply * scatter.uniform(),
                 false => 0.0,
             };
-            Nanos(scatter.of(idle + wait) as u64)
+            Nanos(round(scatter.of(idle + wait)))
         });
         e.connect = ConnectTimes::new(vec![Nanos(200_000); 5], loaded.collect());
     }
