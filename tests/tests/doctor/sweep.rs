@@ -29,7 +29,7 @@ const SECONDS: u32 = 20;
 /// Bytes of images.
 const IMAGE: usize = 64 << 20;
 
-/// Who serves.
+/// The server.
 #[derive(Debug, Clone, Copy)]
 enum Program {
     Outboard,
@@ -116,11 +116,15 @@ const SMALL: &[&str] = &["--block-size", "16K", "--random"];
 const SINGLE: &[&str] = &["--connections", "1"];
 const WAITS: (&str, &str) = ("server", "waits_by_itself");
 
-fn systems() -> Vec<RiggedSystem> {
-    use Program::{Nbdkit, Outboard, QemuNbd};
-    let ours = |disks: &[&str], truth| RiggedSystem::new(Outboard, disks, truth);
+/// An export of ours.
+fn ours(disks: &[&str], truth: (&'static str, &'static str)) -> RiggedSystem {
+    RiggedSystem::new(Program::Outboard, disks, truth)
+}
+
+/// Servers on this machine.
+fn near_systems() -> Vec<RiggedSystem> {
+    use Program::{Nbdkit, QemuNbd};
     let mut all = Vec::new();
-    // Disks of this machine.
     for rate in ["10M", "30M"] {
         let disk = format!("d=throttle(memory(64M), read-bytes={rate}/s)");
         all.push(ours(&[&disk], ("disk", "")));
@@ -145,7 +149,13 @@ fn systems() -> Vec<RiggedSystem> {
     let throttled = "driver=throttle,throttle-group=t,file.driver=file,file.filename=IMAGE";
     let qemu = ["--object", group, "--image-opts", throttled];
     all.push(RiggedSystem::new(QemuNbd, &qemu, WAITS));
-    // Wires.
+    all
+}
+
+/// Servers behind the wire.
+fn far_systems() -> Vec<RiggedSystem> {
+    use Program::Nbdkit;
+    let mut all = Vec::new();
     for options in [&[][..], LARGE, SMALL] {
         all.push(
             ours(&["d=memory(64M)"], ("wire", ""))
@@ -202,65 +212,37 @@ struct StartedServer {
     _group: Option<QuotaGroup>,
 }
 
+/// The command line of a system's server, on a socket or on an address.
+fn command_line(system: &RiggedSystem, args: &[String], socket: &str, host: &str) -> Vec<String> {
+    let listen: Vec<String> = match (system.program, system.is_far) {
+        (Program::Outboard, _) => {
+            let program = said::outboard(&[]);
+            let program = program.get_program().to_string_lossy().into_owned();
+            vec![program, "serve".into(), format!("--listen=unix:{socket}")]
+        }
+        (Program::Nbdkit, true) => ["nbdkit", "-f", "-i", host, "-p", "10809"]
+            .map(str::to_owned)
+            .to_vec(),
+        (Program::Nbdkit, false) => ["nbdkit", "-f", "-U", socket].map(str::to_owned).to_vec(),
+        (Program::QemuNbd, _) => ["qemu-nbd", "-t", "-r", "-e", "8", "-k", socket]
+            .map(str::to_owned)
+            .to_vec(),
+    };
+    [&listen, args].concat()
+}
+
 fn start(system: &RiggedSystem, folder: &Folder, network: &Network) -> StartedServer {
     let image = folder.at("a.img");
-    let args: Vec<String> = system
-        .args
-        .iter()
-        .map(|word| word.replace("IMAGE", &image))
-        .collect();
-    let socket = folder.at("socket");
-    if system.is_far && matches!(system.program, Program::Outboard) {
-        let disks: Vec<&str> = args.iter().map(String::as_str).collect();
-        let (process, address) = network.serve(folder, &disks);
-        return StartedServer {
-            process,
-            uri: format!("nbd://{address}/d"),
-            _group: None,
-        };
-    }
-    let host = format!("{}.2", network.subnet);
-    let words: Vec<String> = match (system.program, system.is_far) {
-        (Program::Outboard, _) => {
-            let program = said::outboard(&[])
-                .get_program()
-                .to_string_lossy()
-                .into_owned();
-            let listen = format!("--listen=unix:{socket}");
-            [vec![program, "serve".into(), listen], args].concat()
-        }
-        (Program::Nbdkit, true) => {
-            let listen = ["nbdkit", "-f", "-i", &host, "-p", "10809"];
-            [listen.map(str::to_owned).to_vec(), args].concat()
-        }
-        (Program::Nbdkit, false) => [
-            ["nbdkit", "-f", "-U", &socket].map(str::to_owned).to_vec(),
-            args,
-        ]
-        .concat(),
-        (Program::QemuNbd, _) => {
-            let listen = ["qemu-nbd", "-t", "-r", "-e", "8", "-k", &socket];
-            [listen.map(str::to_owned).to_vec(), args].concat()
-        }
-    };
+    let args = system.args.iter();
+    let args: Vec<String> = args.map(|word| word.replace("IMAGE", &image)).collect();
+    let (socket, host) = (folder.at("socket"), format!("{}.2", network.subnet));
+    let words = command_line(system, &args, &socket, &host);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let mut command = match system.is_far {
-        true => network.inside(&words),
-        false => {
-            let mut command = Command::new(words[0]);
-            command.args(&words[1..]);
-            command
-        }
-    };
     if system.is_far {
-        let process = Process::start(&mut command).expect("a server");
-        std::thread::sleep(std::time::Duration::from_secs(1));
-        return StartedServer {
-            process,
-            uri: format!("nbd://{host}:10809/"),
-            _group: None,
-        };
+        return start_far(system, folder, network, &args, &words);
     }
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
     let group = system.quota.and_then(QuotaGroup::new);
     if let Some(group) = &group {
         command = group.inside(&command);
@@ -279,6 +261,32 @@ fn start(system: &RiggedSystem, folder: &Folder, network: &Network) -> StartedSe
     }
 }
 
+fn start_far(
+    system: &RiggedSystem,
+    folder: &Folder,
+    network: &Network,
+    args: &[String],
+    words: &[&str],
+) -> StartedServer {
+    let (process, uri) = match system.program {
+        Program::Outboard => {
+            let disks: Vec<&str> = args.iter().map(String::as_str).collect();
+            let (process, address) = network.serve(folder, &disks);
+            (process, format!("nbd://{address}/d"))
+        }
+        _ => {
+            let process = Process::start(&mut network.inside(words)).expect("a server");
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            (process, format!("nbd://{}.2:10809/", network.subnet))
+        }
+    };
+    StartedServer {
+        process,
+        uri,
+        _group: None,
+    }
+}
+
 fn grade(told: &Value, truth: (&str, &str)) -> &'static str {
     let named = limiter(told);
     let cause = told["verdict"]["cause"]["kind"]
@@ -294,7 +302,6 @@ fn grade(told: &Value, truth: (&str, &str)) -> &'static str {
 #[test]
 fn every_rigged_system_gets_the_right_verdict() {
     if std::env::var_os(SWEEP).is_none() {
-        eprintln!("skipped: `cargo xtask soak doctor` runs it, which takes ten minutes");
         return;
     }
     let needs = [requires::command("nbdkit"), requires::command("qemu-nbd")];
@@ -304,7 +311,7 @@ fn every_rigged_system_gets_the_right_verdict() {
     let _alone = alone();
     let network = Network::new();
     let mut grades: Vec<&str> = Vec::new();
-    for system in systems() {
+    for system in [near_systems(), far_systems()].concat() {
         let folder = Folder::new();
         std::fs::write(folder.path().join("a.img"), vec![7; IMAGE]).expect("an image");
         let mut server = start(&system, &folder, &network);

@@ -11,6 +11,7 @@
 //! * The time is bounded: what does not fit any more is left out and reported.
 
 mod bare_wire;
+mod cipher_share;
 mod directory;
 mod directory_info;
 mod disk;

@@ -12,6 +12,7 @@ use lab::units::{Nanos, Rate};
 use nbd::client::{ClientConfig, Target, list};
 
 use super::bare_wire;
+use super::cipher_share::Ciphers;
 use super::disk::ExaminedDisk;
 use super::null_export::{NullExport, Over};
 use super::pairs::Retrial;
@@ -446,28 +447,6 @@ impl<'a, 'b> Remote<'a, 'b> {
             }
         }
         Ok(())
-    }
-}
-
-/// How much of the time of each end encryption takes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Ciphers {
-    pub(super) client: Option<f64>,
-    pub(super) server: Option<f64>,
-}
-
-impl Ciphers {
-    /// What a byte costs more under TLS than in the clear, of what it costs under TLS.
-    fn between(tls: &ReadResult, clear: &ReadResult) -> Self {
-        let share = |tls_cpu: &Option<CpuUse>, clear_cpu: &Option<CpuUse>| {
-            let cost = |cpu: &Option<CpuUse>, rate: Rate| Some(cpu.as_ref()?.running / rate.0);
-            let (with, without) = (cost(tls_cpu, tls.rate)?, cost(clear_cpu, clear.rate)?);
-            (with > 0.0).then(|| (1.0 - without / with).clamp(0.0, 1.0))
-        };
-        Self {
-            client: share(&tls.client, &clear.client),
-            server: share(&tls.server, &clear.server),
-        }
     }
 }
 

@@ -109,16 +109,16 @@ mod tests {
     #[test]
     fn every_cgroup_up_to_the_root_is_read() {
         let text = "4:memory:/other\n2:cpu,cpuacct:/a\n0::/b/c\n";
-        let all = directories(text, Path::new("/root"));
+        let all = directories(text, Path::new("/cgroups"));
         let expected = [
-            "/root/cpu/a",
-            "/root/cpu/",
-            "/root/b/c",
-            "/root/b",
-            "/root/",
-            "/root/unified/b/c",
-            "/root/unified/b",
-            "/root/unified/",
+            "/cgroups/cpu/a",
+            "/cgroups/cpu/",
+            "/cgroups/b/c",
+            "/cgroups/b",
+            "/cgroups/",
+            "/cgroups/unified/b/c",
+            "/cgroups/unified/b",
+            "/cgroups/unified/",
         ];
         assert_eq!(all, expected.map(PathBuf::from));
     }

@@ -250,7 +250,7 @@ fn pairs_decide_what_one_measurement_does_not() {
     assert!(judge(&[0.8, 1.3, 1.1]).contains(&Stage::Disk));
 }
 
-/// "The disk" was named, whatever it was that took the time.
+/// "The disk" was named, also where its flush took the time.
 #[test]
 fn a_slow_flush_is_reported_apart_from_the_write() {
     let job = export(20.0).job;
