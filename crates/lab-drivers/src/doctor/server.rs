@@ -208,7 +208,13 @@ mod tests {
             .stdin(std::process::Stdio::piped())
             .spawn()
             .expect("a shell");
-        let files = files_named_by(child.id());
+        // The command line is there a moment after the process is.
+        let named = || Some(files_named_by(child.id())).filter(|files| !files.is_empty());
+        let tries = std::iter::repeat_with(|| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            named()
+        });
+        let files = tries.take(1000).flatten().next().unwrap_or_default();
         drop(child.stdin.take());
         child.wait().expect("its end");
         let path = file.path().canonicalize().expect("its path");
