@@ -33,14 +33,6 @@ pub(super) fn examine(
     let ciphers = remote.replace(&mut e, &plain)?;
     rates.push(remote.plain()?.measured.rate);
     settle(&mut e, &rates);
-    let repeats = remote.take_repeats();
-    let mut retrials = remote.retrials(&repeats);
-    if let Some(deeper) = &deeper {
-        let again = |time| remote.read_for(time, deeper.depth);
-        retrials.push(deeper.retrial(again));
-    }
-    let target = |time| remote.read_for(time, session.job.depth);
-    measure_pairs(session, &mut e, &retrials, target)?;
     let (client, server) = (plain.measured.client, plain.measured.server);
     busy(
         &mut e,
@@ -53,6 +45,15 @@ pub(super) fn examine(
         "its processor: the server runs elsewhere, or cannot be looked at; --agent reports it";
     busy(&mut e, Stage::Server, server, ciphers.server, why);
     generator(session, &mut e)?;
+    // What is left of the time is theirs.
+    let repeats = remote.take_repeats();
+    let mut retrials = remote.retrials(&repeats);
+    if let Some(deeper) = &deeper {
+        let again = |time| remote.read_for(time, deeper.depth);
+        retrials.push(deeper.retrial(again));
+    }
+    let target = |time| remote.read_for(time, session.job.depth);
+    measure_pairs(session, &mut e, &retrials, target)?;
     Ok(e)
 }
 

@@ -37,14 +37,6 @@ pub(super) fn examine(
     let second = again()?.rate;
     below(session, &mut e, named, &how(depth))?;
     settle(&mut e, &[first.rate, second, again()?.rate]);
-    let for_time = |time, depth| {
-        forget(named);
-        let how = Measure { time, ..how(depth) };
-        Ok(measure(session, &opening, &how)?.rate)
-    };
-    let retrial = deeper.map(|deeper| deeper.retrial(move |time| for_time(time, deeper.depth)));
-    let retrials: Vec<_> = retrial.into_iter().collect();
-    measure_pairs(session, &mut e, &retrials, |time| for_time(time, depth))?;
     busy(
         &mut e,
         Stage::Client,
@@ -53,6 +45,14 @@ pub(super) fn examine(
         "this kernel does not report it",
     );
     generator(session, &mut e)?;
+    let for_time = |time, depth| {
+        forget(named);
+        let how = Measure { time, ..how(depth) };
+        Ok(measure(session, &opening, &how)?.rate)
+    };
+    let retrial = deeper.map(|deeper| deeper.retrial(move |time| for_time(time, deeper.depth)));
+    let retrials: Vec<_> = retrial.into_iter().collect();
+    measure_pairs(session, &mut e, &retrials, |time| for_time(time, depth))?;
     if first.window.0 < first.read.0 {
         let times = first.read.0 / first.window.0.max(1);
         e.remarks.push(format!(
