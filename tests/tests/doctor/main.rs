@@ -8,7 +8,10 @@
 mod behaviour;
 mod blocks;
 mod files;
+mod network;
 mod processors;
+mod servers;
+mod sweep;
 mod wire;
 
 use std::process::Command;
@@ -47,9 +50,14 @@ fn doctor(folder: &Folder, seconds: u32, args: &[&str]) -> Command {
 /// Its first answer.
 #[track_caller]
 fn diagnosis(command: &mut Command) -> Value {
+    diagnoses(command)[0].clone()
+}
+
+/// All of its answers: one for each direction.
+#[track_caller]
+fn diagnoses(command: &mut Command) -> Value {
     let printed = said::run_within(command, LIMIT).ok();
-    let all: Value = serde_json::from_str(&printed).unwrap_or_else(|e| panic!("{e}: {printed}"));
-    all[0].clone()
+    serde_json::from_str(&printed).unwrap_or_else(|e| panic!("{e}: {printed}"))
 }
 
 fn limiter(diagnosis: &Value) -> Vec<String> {

@@ -1,134 +1,11 @@
-//! A wire that carries less than everything else: a network namespace behind a queue of a known rate.
+//! A wire that carries less than everything else, and a disk that carries a little less than the wire.
 
-use std::process::Command;
-
+use outboard_tests::attachment::World;
 use outboard_tests::image::Folder;
-use outboard_tests::said;
-use outboard_tests::server::LIMIT;
-use testkit::proc::Process;
 use testkit::requires;
 
-use super::{alone, doctor, names, names_for};
-
-/// What the wire carries, bytes a second.
-const WIRE: f64 = 12.5e6;
-
-/// Another network on this machine; gone when dropped.
-struct Network {
-    name: String,
-    link: String,
-    subnet: String,
-}
-
-impl Network {
-    fn new() -> Self {
-        let id = std::process::id();
-        let network = Self {
-            name: format!("obdoctor{id}"),
-            link: format!("obd{id}"),
-            subnet: format!("10.213.{}", id % 250),
-        };
-        let Self { name, link, subnet } = &network;
-        let far = format!("{link}f");
-        let inside = |words: &str| format!("ip netns exec {name} {words}");
-        for step in [
-            format!("ip netns add {name}"),
-            format!("ip link add {link} type veth peer name {far}"),
-            format!("ip link set {far} netns {name}"),
-            format!("ip addr add {subnet}.1/24 dev {link}"),
-            format!("ip link set {link} up"),
-            inside(&format!("ip addr add {subnet}.2/24 dev {far}")),
-            inside(&format!("ip link set {far} up")),
-            // What is read leaves through the far end.
-            inside(&format!(
-                "tc qdisc add dev {far} root tbf rate 100mbit burst 64kb latency 50ms"
-            )),
-        ] {
-            let done = step_of(&step).status();
-            assert!(done.is_ok_and(|done| done.success()), "{step}");
-        }
-        network
-    }
-}
-
-impl Network {
-    /// An agent on the other side that may do this, and its address.
-    fn agent(&self, folder: &Folder, may: &[&str]) -> (Process, String) {
-        let port_file = folder.path().join("agent-port");
-        let mut command = step_of(&format!("ip netns exec {}", self.name));
-        command
-            .arg(said::outboard(&[]).get_program())
-            .args(["agent", "--insecure", "--listen"]);
-        command.arg(format!("{}.2:0", self.subnet));
-        command
-            .args(["--token-file", &folder.at("token"), "--port-file"])
-            .arg(&port_file)
-            .args(may);
-        let mut agent = Process::start(&mut command).expect("an agent");
-        let port = agent.wait_for_file(&port_file, LIMIT).expect("it listens");
-        (agent, format!("{}.2:{port}", self.subnet))
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        for step in [
-            format!("ip link del {}", self.link),
-            format!("ip netns del {}", self.name),
-        ] {
-            drop(step_of(&step).status());
-        }
-    }
-}
-
-fn step_of(step: &str) -> Command {
-    let mut words = step.split(' ');
-    let mut command = Command::new(words.next().expect("a command has a word"));
-    command.args(words);
-    command
-}
-
-/// Whether networks can be made and held to a rate here.
-fn can_make_networks() -> bool {
-    let needs = [
-        requires::root(),
-        requires::command("ip"),
-        requires::command("tc"),
-    ];
-    if !requires::all(&needs) {
-        return false;
-    }
-    let name = format!("obtry{}", std::process::id());
-    let made = step_of(&format!("ip netns add {name}")).output();
-    let works = made.is_ok_and(|made| made.status.success());
-    if !works {
-        eprintln!("skipped: no network namespaces here");
-    }
-    drop(step_of(&format!("ip netns del {name}")).output());
-    works
-}
-
-/// A server on the other side, and its export.
-fn server(network: &Network, folder: &Folder) -> (Process, String) {
-    let port_file = folder.path().join("port");
-    let mut command = step_of(&format!("ip netns exec {}", network.name));
-    command.arg(said::outboard(&[]).get_program());
-    command.args([
-        "serve",
-        "m=memory(64M)",
-        "n=null(1G)",
-        "--insecure",
-        "--listen",
-    ]);
-    command
-        .arg(format!("{}.2:0", network.subnet))
-        .arg("--port-file")
-        .arg(&port_file);
-    let mut server = Process::start(&mut command).expect("a server");
-    let port = server.wait_for_file(&port_file, LIMIT).expect("it listens");
-    let uri = format!("nbd://{}.2:{port}/m", network.subnet);
-    (server, uri)
-}
+use super::network::{Network, WIRE, can_make_networks, step_of};
+use super::{SECONDS, alone, diagnoses, doctor, limiter, names, names_for};
 
 #[test]
 fn a_slow_wire_is_named_and_distinguished_from_a_slow_server() {
@@ -138,7 +15,8 @@ fn a_slow_wire_is_named_and_distinguished_from_a_slow_server() {
     let _alone = alone();
     let folder = Folder::new();
     let network = Network::new();
-    let (_server, uri) = server(&network, &folder);
+    let (_server, address) = network.serve(&folder, &["m=memory(64M)", "n=null(1G)"]);
+    let uri = format!("nbd://{address}/m");
     let (_agent, agent) = network.agent(&folder, &[]);
     let token = folder.at("token");
     let waits = "Packets wait in front of the wire";
@@ -179,7 +57,8 @@ fn the_wire_is_measured_by_itself_both_ways() {
         network.link
     );
     assert!(step_of(&slower).status().is_ok_and(|done| done.success()));
-    let (_server, uri) = server(&network, &folder);
+    let (_server, address) = network.serve(&folder, &["m=memory(64M)", "n=null(1G)"]);
+    let uri = format!("nbd://{address}/m");
     let (_agent, agent) = network.agent(&folder, &["--allow-iperf3"]);
     let token = folder.at("token");
     let told = names(&["wire"], |seconds| {
@@ -205,4 +84,81 @@ fn the_wire_is_measured_by_itself_both_ways() {
     // Such a link claims to be a hundred times as fast, which is reported with the rest.
     let against = told["verdict"]["contradictions"].to_string();
     assert!(against.contains("says it is a link of"), "{against}");
+}
+
+/// The disk carries 0.75 of the wire: near enough to the wire's end that its bound alone would be named.
+#[test]
+fn a_disk_that_is_a_little_slower_than_the_wire_is_named() {
+    if !can_make_networks() {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let network = Network::new();
+    let disks = ["d=throttle(memory(64M), read-bytes=9M/s)", "n=null(1G)"];
+    let (_server, address) = network.serve(&folder, &disks);
+    let uri = format!("nbd://{address}/d");
+    let (_agent, agent) = network.agent(&folder, &[]);
+    let token = folder.at("token");
+    let told = names(&["disk"], |seconds| {
+        let args = [&uri, "--agent", &agent, "--agent-insecure"];
+        let mut command = doctor(&folder, seconds * 2, &args);
+        command.args(["--agent-token-file", &token]);
+        command
+    });
+    let evidence = told["verdict"]["evidence"].to_string();
+    assert!(evidence.contains("times as fast"), "{evidence}");
+    let next = told["verdict"]["next"]["rate"]
+        .as_f64()
+        .expect("a next bottleneck");
+    assert!((WIRE * 0.85..WIRE * 1.1).contains(&next), "{next}");
+}
+
+/// The link reports a hundred times what the queue behind it lets through, so iperf3 is what knows.
+#[test]
+fn a_wire_is_named_for_writes_to_what_is_mounted() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    let needs = [requires::command("iperf3"), requires::command("fio")];
+    if !can_make_networks() || !requires::all(&needs) {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let network = Network::new();
+    let slower = format!(
+        "tc qdisc add dev {} root tbf rate 100mbit burst 64kb latency 50ms",
+        network.link
+    );
+    assert!(step_of(&slower).status().is_ok_and(|done| done.success()));
+    let (_server, address) = network.serve(&folder, &["m=delay(memory(192M), flush=40ms)"]);
+    let (_agent, agent) = network.agent(&folder, &["--allow-iperf3"]);
+    let token = folder.at("token");
+    let point = world.mount_point();
+    let uri = format!("nbd://{address}/m");
+    world.attachment(&uri).on(&point).ext4().device();
+    let mut seconds = SECONDS * 3;
+    let writes = loop {
+        let args = [&point, "--write", "--agent", &agent, "--agent-insecure"];
+        let mut command = doctor(&folder, seconds, &args);
+        command.args(["--agent-token-file", &token]);
+        command.env("OUTBOARD_RUNTIME_DIR", world.runtime());
+        let all = diagnoses(&mut command);
+        let writes = all[1].clone();
+        if limiter(&writes) == ["wire"] || seconds > SECONDS * 10 {
+            break writes;
+        }
+        seconds *= 2;
+    };
+    assert_eq!(limiter(&writes), ["wire"], "{writes:#}");
+    let evidence = writes["verdict"]["evidence"].to_string();
+    assert!(evidence.contains("to the server"), "{evidence}");
+    // A slow flush is reported apart from the writes that it does not slow down.
+    let flush = writes["examination"]["flush"]["flush"].as_u64();
+    assert!(flush.is_some_and(|nanos| nanos >= 20_000_000), "{flush:?}");
+    let remarks = writes["examination"]["remarks"].to_string();
+    assert!(remarks.contains("A flush takes"), "{remarks}");
+    world.run(&["detach", &point]).ok();
+    world.assert_clean();
 }

@@ -1,12 +1,13 @@
 //! `cargo xtask soak`: hundreds of clients that connect, read, write and are killed at any moment, in
-//! rounds, against one server. `cargo xtask soak plans` runs the lab's plans in full instead, and
-//! `cargo xtask soak worlds` thousands of seeded worlds.
+//! rounds, against one server. `cargo xtask soak plans` runs the lab's plans in full instead,
+//! `cargo xtask soak worlds` thousands of seeded worlds, and `cargo xtask soak doctor` the doctor on rigged systems.
 //!
 //! Each client has a region of a disk for itself and knows what every byte of it may be ([`region`]); each
 //! life begins by reading all of it, and at the end the images are read past the server. Between two rounds,
 //! when no client is there, the server must have given back every descriptor and its memory. Each round ends with
 //! [floods](flood). Decisions come from a seed, which is printed; how the machine interleaves them does not.
 
+mod doctor;
 mod flood;
 mod place;
 mod plans;
@@ -56,6 +57,8 @@ enum Subject {
     Plans,
     /// Seeded worlds of arrays, moves and clients, thousands of each kind. The options are those of the clients.
     Worlds,
+    /// Rigged systems, with the doctor's verdict on each. The options are those of the clients.
+    Doctor,
 }
 
 /// How long, and how many.
@@ -122,6 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Subject::Clients => {}
         Subject::Plans => return plans::run(),
         Subject::Worlds => return worlds::run(),
+        Subject::Doctor => return doctor::run(),
     }
     packages::ensure(&[packages::SOAK])?;
     let binary = match &args.binary {

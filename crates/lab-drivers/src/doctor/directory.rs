@@ -3,6 +3,8 @@
 mod file;
 mod lower_layers;
 
+use std::time::Duration;
+
 use lab::agent::Side;
 use lab::doctor::load::{Load, LoadResult, LoadSource};
 use lab::doctor::{Bound, CpuUse, DoctorJob, Examination, Sign, Stage};
@@ -13,8 +15,10 @@ use lab::sensors::read;
 use lab::units::{Bytes, Rate};
 
 use self::file::TestFile;
+use self::lower_layers::ExportBehind;
 use super::directory_info::DirectoryInfo;
-use super::export::{begun, queue};
+use super::export::{DeeperQueue, begun, queue};
+use super::pairs::{Retrial, measure_pairs};
 use super::remote::settle;
 use super::session::DoctorSession;
 use crate::DriverError;
@@ -96,7 +100,8 @@ impl Directory<'_, '_> {
         }
         let first = self.watched()?;
         e.rate = first.rate;
-        queue(self.session, &mut e, |depth| {
+        e.in_flight_part = self.job.in_flight().0 as f64 / first.result.bytes.0.max(1) as f64;
+        let deeper = queue(self.session, &mut e, |depth| {
             let job = DoctorJob { depth, ..self.job };
             Ok(self.run(&self.source, job)?.rate)
         })?;
@@ -107,16 +112,59 @@ impl Directory<'_, '_> {
                 .push(Bound::alone(Stage::Generator, nothing.rate, what));
         }
         let second = self.cache(&mut e)?;
-        self.behind(&mut e)?;
+        let remote = self.behind(&mut e)?;
         let third = self.run(&self.source, self.job)?.rate;
         settle(&mut e, &[first.rate, second, third]);
+        self.pairs(&mut e, deeper, remote.as_ref())?;
         self.busy(&mut e, &first);
+        if self.job.direction == Direction::Write {
+            e.flush = self.file.flush_times(self.job.block_size, e.rate);
+            let remark = e.flush.and_then(|flush| flush.remark(&self.job));
+            e.remarks.extend(remark);
+        }
         Ok(e)
     }
 
+    /// What is close to the target is measured again, each time right after it.
+    fn pairs(
+        &self,
+        e: &mut Examination,
+        deeper: Option<DeeperQueue>,
+        remote: Option<&ExportBehind<'_, '_>>,
+    ) -> Result<(), DriverError> {
+        let repeats = remote.map(|behind| behind.remote.take_repeats());
+        let repeats = repeats.unwrap_or_default();
+        let mut retrials = Vec::new();
+        if let Some(behind) = remote {
+            retrials.extend(behind.remote.retrials(&repeats));
+            let again = |time| behind.remote.read_for(time, self.job.depth);
+            retrials.push(Retrial {
+                index: behind.index,
+                measure: Box::new(again),
+            });
+        }
+        let at_depth = |time, depth| {
+            let job = DoctorJob { depth, ..self.job };
+            Ok(self.run_for(&self.source, job, time)?.rate)
+        };
+        retrials
+            .extend(deeper.map(|deeper| deeper.retrial(move |time| at_depth(time, deeper.depth))));
+        let target = |time| at_depth(time, self.job.depth);
+        measure_pairs(self.session, e, &retrials, target)
+    }
+
     fn run(&self, source: &LoadSource, job: DoctorJob) -> Result<LoadResult, DriverError> {
+        self.run_for(source, job, self.session.slice())
+    }
+
+    fn run_for(
+        &self,
+        source: &LoadSource,
+        job: DoctorJob,
+        time: Duration,
+    ) -> Result<LoadResult, DriverError> {
         let follow = [self.place.client(), self.server.clone()];
-        let measured = self.load.run(source, &job, self.session.slice(), &follow);
+        let measured = self.load.run(source, &job, time, &follow);
         measured.map_err(|error| failed(self.session, &error))
     }
 
@@ -127,8 +175,8 @@ impl Directory<'_, '_> {
         watcher.inspect(|watcher| watcher.drop_caches(port));
         let before = watcher.and_then(|watcher| watcher.look(port, Side::Before));
         let mut first = self.run(&self.source, self.job)?;
-        let seen =
-            watcher.and_then(|watcher| watcher.between(before, watcher.look(port, Side::After)));
+        let after = watcher.and_then(|watcher| watcher.look(port, Side::After));
+        let seen = watcher.and_then(|watcher| watcher.between(before.as_ref(), after.as_ref()));
         if let Some(server) = first.followed.get_mut(1).filter(|server| server.is_none()) {
             *server = seen;
         }

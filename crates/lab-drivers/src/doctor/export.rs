@@ -1,9 +1,12 @@
 //! An export: the I/O path from the doctor's own client to the server's disk.
 
+use std::time::Duration;
+
 use lab::doctor::{Bound, Examination, Stage, Substitution};
 use lab::units::{Nanos, Rate, SECOND, round};
 use nbd::client::Target;
 
+use super::pairs::{Retrial, measure_pairs};
 use super::read_load::{Measure, Opening, measure};
 use super::remote::{Remote, busy, settle};
 use super::session::DoctorSession;
@@ -25,7 +28,7 @@ pub(super) fn examine(
     e.rate = plain.measured.rate;
     plain.measured.check_window(session, target)?;
     let mut rates = vec![plain.measured.rate];
-    queue(session, &mut e, |depth| remote.at_depth(depth))?;
+    let deeper = queue(session, &mut e, |depth| remote.at_depth(depth))?;
     rates.push(remote.plain()?.measured.rate);
     let ciphers = remote.replace(&mut e, &plain)?;
     rates.push(remote.plain()?.measured.rate);
@@ -42,6 +45,15 @@ pub(super) fn examine(
         "its processor: the server runs elsewhere, or cannot be looked at; --agent reports it";
     busy(&mut e, Stage::Server, server, ciphers.server, why);
     generator(session, &mut e)?;
+    // What is left of the time is theirs.
+    let repeats = remote.take_repeats();
+    let mut retrials = remote.retrials(&repeats);
+    if let Some(deeper) = &deeper {
+        let again = |time| remote.read_for(time, deeper.depth);
+        retrials.push(deeper.retrial(again));
+    }
+    let target = |time| remote.read_for(time, session.job.depth);
+    measure_pairs(session, &mut e, &retrials, target)?;
     Ok(e)
 }
 
@@ -67,10 +79,14 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         job: session.job,
         rate: Rate(0.0),
         best: Rate(0.0),
+        in_flight_part: 0.0,
         bounds: Vec::new(),
         substitutions: Vec::new(),
         signs: Vec::new(),
+        is_own_server: false,
+        connect: None,
         wire: None,
+        flush: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),
     }
@@ -81,7 +97,7 @@ pub(super) fn queue(
     session: &DoctorSession<'_>,
     e: &mut Examination,
     at_depth: impl Fn(u32) -> Result<Rate, DriverError>,
-) -> Result<(), DriverError> {
+) -> Result<Option<DeeperQueue>, DriverError> {
     if session.has_time(e, Stage::Queue, "one request alone")? {
         let one = at_depth(1)?;
         let nanos = session.job.block_size.0 as f64 / one.0.max(1.0) * SECOND as f64;
@@ -95,8 +111,34 @@ pub(super) fn queue(
         let rate = at_depth(deeper)?;
         e.substitutions
             .push(Substitution::new(vec![Stage::Queue], by, rate));
+        let index = e.substitutions.len() - 1;
+        return Ok(Some(DeeperQueue {
+            index,
+            depth: deeper,
+        }));
     }
-    Ok(())
+    Ok(None)
+}
+
+/// The measurement with more requests at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DeeperQueue {
+    /// Its place among the substitutions.
+    index: usize,
+    /// Requests at once.
+    pub(super) depth: u32,
+}
+
+impl DeeperQueue {
+    pub(super) fn retrial<'a>(
+        &self,
+        measure: impl Fn(Duration) -> Result<Rate, DriverError> + 'a,
+    ) -> Retrial<'a> {
+        Retrial {
+            index: self.index,
+            measure: Box::new(measure),
+        }
+    }
 }
 
 /// The doctor's own load on nothing.

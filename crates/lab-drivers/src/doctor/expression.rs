@@ -4,6 +4,7 @@ use lab::doctor::{Examination, Stage, Substitution};
 
 use super::disk::ExaminedDisk;
 use super::export::{begun, generator, queue};
+use super::pairs::measure_pairs;
 use super::read_load::{Measure, Opening, measure};
 use super::remote::{busy, settle};
 use super::server::ServerDisk;
@@ -25,7 +26,7 @@ pub(super) fn examine(
     forget(named);
     let first = measure(session, &opening, &how(depth))?;
     first.check_window(session, &named.text)?;
-    queue(session, &mut e, |depth| {
+    let deeper = queue(session, &mut e, |depth| {
         forget(named);
         Ok(measure(session, &opening, &how(depth))?.rate)
     })?;
@@ -44,6 +45,14 @@ pub(super) fn examine(
         "this kernel does not report it",
     );
     generator(session, &mut e)?;
+    let for_time = |time, depth| {
+        forget(named);
+        let how = Measure { time, ..how(depth) };
+        Ok(measure(session, &opening, &how)?.rate)
+    };
+    let retrial = deeper.map(|deeper| deeper.retrial(move |time| for_time(time, deeper.depth)));
+    let retrials: Vec<_> = retrial.into_iter().collect();
+    measure_pairs(session, &mut e, &retrials, |time| for_time(time, depth))?;
     if first.window.0 < first.read.0 {
         let times = first.read.0 / first.window.0.max(1);
         e.remarks.push(format!(

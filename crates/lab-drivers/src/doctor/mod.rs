@@ -11,12 +11,14 @@
 //! * The time is bounded: what does not fit any more is left out and reported.
 
 mod bare_wire;
+mod cipher_share;
 mod directory;
 mod directory_info;
 mod disk;
 mod export;
 mod expression;
 mod null_export;
+mod pairs;
 mod read_load;
 mod remote;
 mod server;

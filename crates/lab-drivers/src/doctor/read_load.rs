@@ -48,6 +48,8 @@ pub(super) struct Measure {
     pub(super) time: Duration,
     /// The first bytes only.
     pub(super) window: Option<u64>,
+    /// Requests before the first one, so that what a server has in memory since the measurement before is not read again.
+    pub(super) skip: u64,
     /// Processes of the server, to be looked at meanwhile.
     pub(super) follow: Vec<u32>,
     /// Where a wire leads to, to measure its round trip meanwhile.
@@ -61,6 +63,7 @@ impl Measure {
             job,
             time,
             window: None,
+            skip: 0,
             follow: Vec::new(),
             probe: None,
         }
@@ -75,10 +78,12 @@ pub(super) struct ReadResult {
     pub(super) window: Bytes,
     /// Bytes that were read, those before counting began too.
     pub(super) read: Bytes,
+    /// Requests until the end of this measurement, those that it skipped too.
+    pub(super) requests: u64,
     pub(super) client: Option<CpuUse>,
     pub(super) server: Option<CpuUse>,
-    /// The middle of the times that connecting took meanwhile.
-    pub(super) connect: Option<Duration>,
+    /// The times that connecting took meanwhile.
+    pub(super) connect: Vec<Nanos>,
 }
 
 impl ReadResult {
@@ -184,7 +189,7 @@ impl Run {
             window: window.min(size) / block * block,
             disk,
             job: measure.job,
-            begun: Cell::new(0),
+            begun: Cell::new(measure.skip),
             read: Cell::new(0),
             stop: Cell::new(false),
         }
@@ -204,15 +209,13 @@ impl Run {
         } = watched;
         let elapsed = Nanos::from_duration(last.at.saturating_duration_since(first.at));
         let bytes = Bytes(last.read.saturating_sub(first.read));
-        let busy = |before: &cpu::Threads, after: &cpu::Threads| {
-            cpu::busiest(before, after, elapsed).map(|(busy, _)| busy)
-        };
         Ok(ReadResult {
             rate: Rate::of(bytes, elapsed).unwrap_or(Rate(0.0)),
             window: Bytes(self.window),
             read: Bytes(self.read.get()),
-            client: busy(&first.own, &last.own),
-            server: busy(&first.server, &last.server),
+            requests: self.begun.get(),
+            client: last.own.since(&first.own, elapsed),
+            server: last.server.since(&first.server, elapsed),
             connect,
         })
     }
@@ -256,7 +259,7 @@ impl Run {
         let end = start + measure.time;
         let connect = match measure.probe {
             Some(address) => super::wire::connect_times(address, end).await,
-            None => None,
+            None => Vec::new(),
         };
         let mut until = pin!(clock::sleep(end.saturating_duration_since(clock::now())));
         until.as_mut().await;
@@ -271,8 +274,8 @@ impl Run {
         LoadCounters {
             at: clock::now(),
             read: self.read.get(),
-            own: cpu::of_process(std::process::id()),
-            server: cpu::read(&measure.follow),
+            own: cpu::ProcessorReading::of_one(std::process::id()),
+            server: cpu::ProcessorReading::of(&measure.follow),
         }
     }
 }
@@ -281,14 +284,14 @@ impl Run {
 struct Watched {
     first: LoadCounters,
     last: LoadCounters,
-    connect: Option<Duration>,
+    connect: Vec<Nanos>,
 }
 
 struct LoadCounters {
     at: std::time::Instant,
     read: u64,
-    own: cpu::Threads,
-    server: cpu::Threads,
+    own: cpu::ProcessorReading,
+    server: cpu::ProcessorReading,
 }
 
 /// A number without an order, from one with. The finaliser of splitmix64 (Vigna).

@@ -1,17 +1,25 @@
 //! [`Remote`]: an export, measured part by part: itself, a null export of our own in its place, what else
 //! its server has, its disk by itself.
 
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
 use lab::agent::Side;
-use lab::doctor::{Bound, CpuUse, DoctorJob, Examination, Stage, Substitution};
-use lab::units::Rate;
+use lab::doctor::{
+    Bound, ConnectTimes, CpuUse, DoctorJob, Examination, Stage, Substitution, needs_pairs,
+};
+use lab::units::{Nanos, Rate};
 use nbd::client::{ClientConfig, Target, list};
 
 use super::bare_wire;
+use super::cipher_share::Ciphers;
 use super::disk::ExaminedDisk;
 use super::null_export::{NullExport, Over};
+use super::pairs::Retrial;
 use super::read_load::{Measure, Opening, ReadResult, is_hole, measure};
 use super::server::RemoteServer;
 use super::session::DoctorSession;
+use super::watcher::WatchedSpan;
 use super::wire;
 use crate::DriverError;
 use crate::runtime::on_engine;
@@ -37,13 +45,35 @@ pub(super) struct Remote<'a, 'b> {
     pub(super) far: RemoteServer,
     /// Stages of the examined path that a reading of the export itself leaves out.
     pub(super) without: Vec<Stage>,
+    /// Requests of the measurements until now: the next one continues where they ended.
+    requests: Cell<u64>,
+    repeats: RefCell<Vec<Repeat>>,
+}
+
+/// A substitute that can be measured again.
+#[derive(Debug)]
+pub(super) struct Repeat {
+    /// Its place among the substitutions.
+    index: usize,
+    opening: Opening,
+    how: Measure,
+    /// What serves it, where that is our own.
+    _server: Option<NullExport>,
+}
+
+/// A null export of our own that was read.
+struct NullRun {
+    server: NullExport,
+    opening: Opening,
+    how: Measure,
 }
 
 /// The doctor's own reading of the export.
 #[derive(Debug, Clone)]
 pub(super) struct PlainRead {
     pub(super) measured: ReadResult,
-    connect_idle: Option<std::time::Duration>,
+    connect_idle: Vec<Nanos>,
+    pub(super) span: WatchedSpan,
 }
 
 impl<'a, 'b> Remote<'a, 'b> {
@@ -57,6 +87,8 @@ impl<'a, 'b> Remote<'a, 'b> {
             named: session.args.disks.resolve(&target.to_string())?,
             far: RemoteServer::find(session, target),
             without: Vec::new(),
+            requests: Cell::new(0),
+            repeats: RefCell::default(),
         })
     }
 
@@ -73,6 +105,7 @@ impl<'a, 'b> Remote<'a, 'b> {
     pub(super) fn measure(&self, job: DoctorJob) -> Measure {
         Measure {
             follow: self.far.processes(),
+            skip: self.requests.get(),
             ..Measure::new(job, self.session.slice())
         }
     }
@@ -97,10 +130,10 @@ impl<'a, 'b> Remote<'a, 'b> {
             .filter(|address| !address.ip().is_loopback());
         let connect_idle = match over_a_wire {
             Some(address) => wire::idle(address)?,
-            None => None,
+            None => Vec::new(),
         };
         let how = Measure {
-            probe: over_a_wire.filter(|_| connect_idle.is_some()),
+            probe: over_a_wire.filter(|_| !connect_idle.is_empty()),
             ..self.measure(self.session.job)
         };
         let port = self.far.address.map(|address| address.port());
@@ -108,19 +141,79 @@ impl<'a, 'b> Remote<'a, 'b> {
         watcher.inspect(|watcher| watcher.drop_caches(port));
         let before = watcher.and_then(|watcher| watcher.look(port, Side::Before));
         let mut measured = measure(self.session, &self.opening(), &how)?;
+        self.requests.set(measured.requests);
+        let after = watcher.and_then(|watcher| watcher.look(port, Side::After));
         if let Some(watcher) = watcher.filter(|_| measured.server.is_none()) {
-            measured.server = watcher.between(before, watcher.look(port, Side::After));
+            measured.server = watcher.between(before.as_ref(), after.as_ref());
         }
         Ok(PlainRead {
             measured,
             connect_idle,
+            span: WatchedSpan { before, after },
         })
     }
 
     /// The export at another depth.
     pub(super) fn at_depth(&self, depth: u32) -> Result<Rate, DriverError> {
-        let how = self.measure(self.session.at_depth(depth));
-        Ok(measure(self.session, &self.opening(), &how)?.rate)
+        self.read_for(self.session.slice(), depth)
+    }
+
+    /// The export at a depth, for a time.
+    pub(super) fn read_for(&self, time: Duration, depth: u32) -> Result<Rate, DriverError> {
+        if let Some(disk) = &self.far.disk {
+            disk.forget();
+        }
+        let how = Measure {
+            time,
+            ..self.measure(self.session.at_depth(depth))
+        };
+        let measured = measure(self.session, &self.opening(), &how)?;
+        self.requests.set(measured.requests);
+        Ok(measured.rate)
+    }
+
+    /// What was measured in place of the target, to be measured again.
+    pub(super) fn retrials<'r>(&'r self, repeats: &'r [Repeat]) -> Vec<Retrial<'r>> {
+        let retrial = |repeat: &'r Repeat| {
+            let again = move |time| {
+                let how = Measure {
+                    time,
+                    ..repeat.how.clone()
+                };
+                Ok(measure(self.session, &repeat.opening, &how)?.rate)
+            };
+            Retrial {
+                index: repeat.index,
+                measure: Box::new(again),
+            }
+        };
+        repeats.iter().map(retrial).collect()
+    }
+
+    /// Takes what can be measured again.
+    pub(super) fn take_repeats(&self) -> Vec<Repeat> {
+        self.repeats.take()
+    }
+
+    /// Adds a substitution and keeps how it is measured.
+    fn add(
+        &self,
+        e: &mut Examination,
+        sub: Substitution,
+        opening: Opening,
+        how: Measure,
+        server: Option<NullExport>,
+    ) {
+        // A server of our own runs on only if it is used once more.
+        if needs_pairs(e, &sub) {
+            self.repeats.borrow_mut().push(Repeat {
+                index: e.substitutions.len(),
+                opening,
+                how,
+                _server: server,
+            });
+        }
+        e.substitutions.push(sub);
     }
 
     /// Replaces stage after stage, and measures what can be measured by itself. Returns the
@@ -130,6 +223,12 @@ impl<'a, 'b> Remote<'a, 'b> {
         e: &mut Examination,
         plain: &PlainRead,
     ) -> Result<Ciphers, DriverError> {
+        e.is_own_server = self.far.is_own() || plain.span.is_own_server();
+        e.bounds.extend(
+            plain
+                .span
+                .disk(plain.measured.rate, self.session.job.direction),
+        );
         self.wire(e, plain);
         let ciphers = self.null_of_ours(e)?;
         self.warm(e)?;
@@ -159,8 +258,10 @@ impl<'a, 'b> Remote<'a, 'b> {
         };
         let client = plain.measured.client.as_ref();
         let is_idle = client.is_none_or(|cpu| cpu.utilisation() < IDLE_CLIENT);
-        if let (Some(idle), Some(loaded)) = (plain.connect_idle, plain.measured.connect) {
-            e.signs.extend(wire::sign(idle, loaded, is_idle));
+        // A client that is busy notices late that it is connected.
+        if is_idle {
+            let (idle, loaded) = (plain.connect_idle.clone(), plain.measured.connect.clone());
+            e.connect = ConnectTimes::new(idle, loaded);
         }
         // What a link says of itself is passed by none, but other links may follow.
         let link = wire::link_bound(address.ip());
@@ -171,13 +272,13 @@ impl<'a, 'b> Remote<'a, 'b> {
     /// A null export of our own in place of the server, and without the encryption.
     fn null_of_ours(&self, e: &mut Examination) -> Result<Ciphers, DriverError> {
         let over = self.far.alike(self.target);
-        let Some(alike) = self.null(e, Stage::Protocol, over)? else {
+        let Some((alike, run)) = self.null(e, Stage::Protocol, over)? else {
             return Ok(Ciphers::default());
         };
         let named = over.named();
         let behind = [Stage::Wire, Stage::Server, Stage::Disk];
-        e.substitutions
-            .push(self.substitution(&behind, named, alike.rate));
+        let without = self.substitution(&behind, named, alike.rate);
+        self.add(e, without, run.opening, run.how, Some(run.server));
         let how = format!("{named}, which has to ask in the same way");
         e.bounds
             .push(Bound::at_least(Stage::Protocol, alike.rate, how));
@@ -188,13 +289,13 @@ impl<'a, 'b> Remote<'a, 'b> {
         if over != Over::Tls {
             return Ok(Ciphers::default());
         }
-        let Some(clear) = self.null(e, Stage::Cipher, Over::Tcp)? else {
+        let Some((clear, run)) = self.null(e, Stage::Cipher, Over::Tcp)? else {
             return Ok(Ciphers::default());
         };
         let behind = [&[Stage::Cipher][..], &behind].concat();
         let by = format!("{}, in the clear", Over::Tcp.named());
-        e.substitutions
-            .push(self.substitution(&behind, by, clear.rate));
+        let without = self.substitution(&behind, by, clear.rate);
+        self.add(e, without, run.opening, run.how, Some(run.server));
         Ok(Ciphers::between(&alike, &clear))
     }
 
@@ -203,7 +304,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         e: &mut Examination,
         part: Stage,
         over: Over,
-    ) -> Result<Option<ReadResult>, DriverError> {
+    ) -> Result<Option<(ReadResult, NullRun)>, DriverError> {
         if !self.session.has_time(e, part, over.named())? {
             return Ok(None);
         }
@@ -212,8 +313,14 @@ impl<'a, 'b> Remote<'a, 'b> {
             follow: vec![server.process()],
             ..self.measure(self.session.job)
         };
-        let disk = Opening::Disk(Box::new(server.disk(self.session)?));
-        measure(self.session, &disk, &how).map(Some)
+        let opening = Opening::Disk(Box::new(server.disk(self.session)?));
+        let measured = measure(self.session, &opening, &how)?;
+        let run = NullRun {
+            server,
+            opening,
+            how,
+        };
+        Ok(Some((measured, run)))
     }
 
     /// A few MiB again and again: a server that has memory answers from it.
@@ -226,13 +333,38 @@ impl<'a, 'b> Remote<'a, 'b> {
             window: Some(WARM),
             ..self.measure(self.session.job)
         };
+        self.fill_memory(e, &how)?;
         let warm = measure(self.session, &self.opening(), &how)?;
         let disk = self.far.disk.as_ref();
         let sure = disk.is_some_and(|disk| disk.is_in_memory(warm.window.0));
         let window = warm.window;
         let by = format!("the first {window} again and again, from the server's memory");
         let without = self.substitution(&[Stage::Disk], by, warm.rate);
-        e.substitutions.push(Substitution { sure, ..without });
+        let without = Substitution { sure, ..without };
+        // Locally, the target's own measurement empties the memory.
+        if self.far.disk.is_none() {
+            self.add(e, without, self.opening(), how, None);
+        } else {
+            e.substitutions.push(without);
+        }
+        Ok(())
+    }
+
+    /// Reads what is to be in the server's memory once, where that takes longer than the part of a measurement that is
+    /// not counted.
+    fn fill_memory(&self, e: &Examination, how: &Measure) -> Result<(), DriverError> {
+        let once = Duration::from_secs_f64(WARM as f64 / e.rate.0.max(1.0));
+        if once <= how.time.mul_f64(0.2) {
+            return Ok(());
+        }
+        let time = once.mul_f64(1.2).min(how.time * 2);
+        if self.session.has_left(time + how.time) {
+            let how = Measure {
+                time,
+                ..how.clone()
+            };
+            measure(self.session, &self.opening(), &how)?;
+        }
         Ok(())
     }
 
@@ -246,14 +378,17 @@ impl<'a, 'b> Remote<'a, 'b> {
             return Ok(());
         };
         let name = other.export.clone();
-        let read = measure(
-            self.session,
-            &self.opening_of(&other)?,
-            &self.measure(self.session.job),
-        )?;
+        let (opening, how) = (self.opening_of(&other)?, self.measure(self.session.job));
+        let read = measure(self.session, &opening, &how)?;
         let by = format!("the server's export {name:?}, which has no data");
-        e.substitutions
-            .push(self.substitution(&[Stage::Disk], by, read.rate));
+        let without = self.substitution(&[Stage::Disk], by, read.rate);
+        // A rate limit of the export is out with it.
+        let perhaps = match e.is_own_server {
+            true => Vec::new(),
+            false => vec![Stage::Server],
+        };
+        let without = Substitution { perhaps, ..without };
+        self.add(e, without, opening, how, None);
         Ok(())
     }
 
@@ -312,28 +447,6 @@ impl<'a, 'b> Remote<'a, 'b> {
             }
         }
         Ok(())
-    }
-}
-
-/// How much of the time of each end encryption takes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Ciphers {
-    pub(super) client: Option<f64>,
-    pub(super) server: Option<f64>,
-}
-
-impl Ciphers {
-    /// What a byte costs more under TLS than in the clear, of what it costs under TLS.
-    fn between(tls: &ReadResult, clear: &ReadResult) -> Self {
-        let share = |tls_cpu: &Option<CpuUse>, clear_cpu: &Option<CpuUse>| {
-            let cost = |cpu: &Option<CpuUse>, rate: Rate| Some(cpu.as_ref()?.running / rate.0);
-            let (with, without) = (cost(tls_cpu, tls.rate)?, cost(clear_cpu, clear.rate)?);
-            (with > 0.0).then(|| (1.0 - without / with).clamp(0.0, 1.0))
-        };
-        Self {
-            client: share(&tls.client, &clear.client),
-            server: share(&tls.server, &clear.server),
-        }
     }
 }
 

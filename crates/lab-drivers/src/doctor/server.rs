@@ -5,6 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
+use lab::doctor::cpu;
 use lab::host::{residency, sockets};
 use lab::sensors::read;
 use lab::units::Bytes;
@@ -14,6 +15,7 @@ use super::disk::ExaminedDisk;
 use super::null_export::Over;
 use super::read_load::Opening;
 use super::session::DoctorSession;
+use super::watcher::OWN_PROGRAM;
 
 /// Bytes of a file that are taken out of the page cache at a time at most: all of it.
 const WHOLE: u64 = 1 << 62;
@@ -84,6 +86,12 @@ impl RemoteServer {
         }
     }
 
+    /// Whether it is outboard's own.
+    pub(super) fn is_own(&self) -> bool {
+        self.process
+            .is_some_and(|process| cpu::name(process) == OWN_PROGRAM)
+    }
+
     /// The processes to follow.
     pub(super) fn processes(&self) -> Vec<u32> {
         self.process.into_iter().collect()
@@ -144,8 +152,14 @@ fn disk_of(session: &DoctorSession<'_>, process: u32, export: &str) -> Result<Se
         found.is_ok_and(|found| found.file_type().is_block_device() || found.len() >= 1 << 20)
     };
     let program = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+    let is_disk = |path: &PathBuf| is_disk(path) && *path != program;
     let mut files = files_of(process);
-    files.retain(|path| is_disk(path) && *path != program);
+    files.retain(is_disk);
+    if files.is_empty() {
+        // Some servers open it for each connection.
+        files = files_named_by(process);
+        files.retain(is_disk);
+    }
     match files.as_slice() {
         [only] => Ok(ServerDisk::file(only.clone())),
         [] => Err("the server has no file open that could be its disk".to_owned()),
@@ -153,6 +167,22 @@ fn disk_of(session: &DoctorSession<'_>, process: u32, export: &str) -> Result<Se
             "the server has several files open, and it is not known which is the disk".to_owned(),
         ),
     }
+}
+
+/// The files and devices that a process was started with: words of its command line, also behind a `=`.
+fn files_named_by(process: u32) -> Vec<PathBuf> {
+    let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let directory = std::fs::read_link(format!("/proc/{process}/cwd")).unwrap_or_default();
+    let words = line.split(|byte| *byte == 0).skip(1);
+    let words = words.filter_map(|word| std::str::from_utf8(word).ok());
+    let names = words.flat_map(|word| [Some(word), word.split_once('=').map(|(_, name)| name)]);
+    let paths = names.flatten().filter(|name| !name.is_empty());
+    let mut files: Vec<_> = paths
+        .filter_map(|name| std::fs::canonicalize(directory.join(name)).ok())
+        .collect();
+    files.sort();
+    files.dedup();
+    files
 }
 
 /// The files and devices that a process has open.
@@ -166,7 +196,30 @@ fn files_of(process: u32) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::files_of;
+    use super::{files_named_by, files_of};
+
+    #[test]
+    fn what_a_process_was_started_with_is_found() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let word = format!("file={}", file.path().display());
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "read line", "sh", &word]);
+        let mut child = shell
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        // The command line is there a moment after the process is.
+        let named = || Some(files_named_by(child.id())).filter(|files| !files.is_empty());
+        let tries = std::iter::repeat_with(|| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            named()
+        });
+        let files = tries.take(1000).flatten().next().unwrap_or_default();
+        drop(child.stdin.take());
+        child.wait().expect("its end");
+        let path = file.path().canonicalize().expect("its path");
+        assert!(files.contains(&path), "{files:?}");
+    }
 
     #[test]
     fn what_a_process_has_open_is_reported() {

@@ -92,13 +92,18 @@ impl<'a> DoctorSession<'a> {
         what: &str,
     ) -> Result<bool, DriverError> {
         self.go_on()?;
-        let spent = clock::now().saturating_duration_since(self.started.get());
-        let has_time = spent + time <= self.limit;
+        let has_time = self.has_left(time);
         if !has_time {
             let why = format!("{what}: no time was left for it; more --seconds helps");
             e.note_unmeasured(part, why);
         }
         Ok(has_time)
+    }
+
+    /// Whether `time` is left before the limit.
+    pub(super) fn has_left(&self, time: Duration) -> bool {
+        let spent = clock::now().saturating_duration_since(self.started.get());
+        spent + time <= self.limit
     }
 
     /// A failure if the user wants to stop.

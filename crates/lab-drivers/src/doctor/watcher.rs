@@ -3,11 +3,15 @@
 use engine::clock;
 use lab::agent::protocol::Counters;
 use lab::agent::{RemoteIperf3, Side};
-use lab::doctor::{CpuUse, cpu};
+use lab::doctor::{Bound, CpuUse, cpu};
+use lab::plan::Direction;
 use lab::runner::AgentSpec;
-use lab::units::Nanos;
+use lab::units::{Nanos, Rate};
 
 use crate::DriverError;
+
+/// The name of our own server's process.
+pub(super) const OWN_PROGRAM: &str = "outboard";
 
 /// An agent that answered.
 #[derive(Debug)]
@@ -70,10 +74,33 @@ impl Watcher {
     /// What the server took between two looks.
     pub(super) fn between(
         &self,
-        before: Option<Counters>,
-        after: Option<Counters>,
+        before: Option<&Counters>,
+        after: Option<&Counters>,
     ) -> Option<CpuUse> {
         let who = format!("the server on {}", self.spec.address.dial.place());
-        cpu::of_counters(&before?, &after?, who)
+        cpu::of_counters(before?, after?, who)
+    }
+}
+
+/// What an agent reported before and after a measurement.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WatchedSpan {
+    pub(super) before: Option<Counters>,
+    pub(super) after: Option<Counters>,
+}
+
+impl WatchedSpan {
+    /// The bound of the busiest disk there.
+    pub(super) fn disk(&self, rate: Rate, direction: Direction) -> Option<Bound> {
+        Bound::of_disks(self.before.as_ref()?, self.after.as_ref()?, rate, direction)
+    }
+
+    /// Whether the server there is outboard's own.
+    pub(super) fn is_own_server(&self) -> bool {
+        let processor = self
+            .after
+            .as_ref()
+            .and_then(|after| after.processor.as_ref());
+        processor.is_some_and(|processor| processor.program == OWN_PROGRAM)
     }
 }

@@ -13,8 +13,9 @@ use std::time::Instant;
 use super::protocol::{self, About, Clock, Counters, SampleLine};
 use crate::checks::cache::DroppedThere;
 use crate::checks::direct::Residency;
+use crate::doctor::cpu::ProcessorReading;
 use crate::host::{machine, residency, sockets};
-use crate::sensors::{Disks, Sample, Sampler, read};
+use crate::sensors::{DiskCounters, Disks, Sample, Sampler, read};
 use crate::units::{Bytes, MIB, Nanos};
 
 pub use super::fio_server::{FioServer, FioServerError};
@@ -126,12 +127,15 @@ impl AgentService {
     /// What was spent until now; `server` is the process that is measured.
     #[must_use]
     pub fn counters(&self, server: Option<u32>) -> Counters {
+        let used = read::devices().into_iter().filter(DiskCounters::is_used);
         Counters {
             at: self.now(),
             cores: read::cores(),
             tick: read::ticks_to_time(1),
             server: server.and_then(read::process_tree),
             agent: read::one_process(std::process::id()),
+            processor: server.map(|server| ProcessorReading::of(&[server])),
+            disks: used.collect(),
         }
     }
 

@@ -22,8 +22,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use crate::checks::cache::DroppedThere;
+use crate::doctor::cpu::ProcessorReading;
 use crate::host::Machine;
-use crate::sensors::{CoreTimes, ProcessCpu};
+use crate::sensors::{CoreTimes, DiskCounters, ProcessCpu};
 use crate::units::{Bytes, Nanos};
 
 /// The version of this protocol, and the first part of each path.
@@ -82,7 +83,7 @@ pub struct Clock {
 }
 
 /// What was spent until now, for the difference of two of them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// When.
     pub at: Nanos,
@@ -94,6 +95,12 @@ pub struct Counters {
     pub server: Option<ProcessCpu>,
     /// Of the agent itself.
     pub agent: Option<ProcessCpu>,
+    /// The threads and quotas of the process behind the port; an agent that is older does not report them.
+    #[serde(default)]
+    pub processor: Option<ProcessorReading>,
+    /// The disks of its machine that did anything.
+    #[serde(default)]
+    pub disks: Vec<DiskCounters>,
 }
 
 /// The samples of one second.

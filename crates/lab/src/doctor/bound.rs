@@ -3,10 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::Stage;
+use crate::agent::protocol::Counters;
+use crate::plan::Direction;
 use crate::units::{BitRate, Bytes, Nanos, Rate};
 
 /// Less of a core than this in use says nothing about where its end is.
 const UTILISATION_MIN: f64 = 0.001;
+
+/// A disk that moved less than this part of what the target moved is not the target's.
+const DEVICE_PART_MIN: f64 = 0.5;
 
 /// What a part carries at most.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,6 +47,13 @@ pub enum Evidence {
         /// The time of one request.
         latency: Nanos,
     },
+    /// For which part of the time the server's busiest disk had something to do.
+    DeviceBusy {
+        /// The device, on the server's machine.
+        device: String,
+        /// Part of the time.
+        busy: f64,
+    },
     /// Computed of the speed of a link.
     Link {
         /// The interface.
@@ -62,13 +74,28 @@ pub struct CpuUse {
     pub waiting: f64,
     /// How much of its running was encryption, where that is known.
     pub cipher: Option<f64>,
+    /// The quota of its cgroup, if it has one.
+    #[serde(default)]
+    pub quota: Option<Quota>,
+}
+
+/// How much of the processors a cgroup may use, and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Quota {
+    /// The file that sets it: `/sys/fs/cgroup/nbd.slice/cpu.max`.
+    pub file: String,
+    /// Cores at most.
+    pub cores: f64,
+    /// In which part of the quota's periods it stopped the processes.
+    pub throttled: f64,
 }
 
 impl CpuUse {
-    /// Part of the time for which it had work: 1.0 is a thread that cannot do more.
+    /// Part of the time for which it had work, or was stopped by a quota: 1.0 is a thread that cannot do more.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
-        self.running + self.waiting
+        let throttled = self.quota.as_ref().map_or(0.0, |quota| quota.throttled);
+        (self.running + self.waiting).max(throttled)
     }
 }
 
@@ -101,6 +128,12 @@ impl Bound {
         !matches!(self.evidence, Evidence::AtLeast { .. })
     }
 
+    /// Whether it was found by the load of a processor.
+    #[must_use]
+    pub(crate) const fn is_of_processor(&self) -> bool {
+        matches!(self.evidence, Evidence::Busy(_))
+    }
+
     /// The law of utilisation: at `rate` the thread was busy so much, at 1.0 it can do no more. None if
     /// it was as good as idle.
     #[must_use]
@@ -111,6 +144,38 @@ impl Bound {
             rate: Rate(rate.0 / demand),
             evidence: Evidence::Busy(cpu),
         })
+    }
+
+    /// The law of utilisation for a device that was busy for a part of the time.
+    #[must_use]
+    pub fn device_busy(rate: Rate, device: String, busy: f64) -> Self {
+        Self {
+            part: Stage::Disk,
+            rate: Rate(rate.0 / busy.clamp(UTILISATION_MIN, 1.0)),
+            evidence: Evidence::DeviceBusy { device, busy },
+        }
+    }
+
+    /// The busiest disk of the server's machine between two readings of its agent, of those that moved most of what the
+    /// target moved at `rate`. None where none did: its memory answered, or what the agent does not see.
+    #[must_use]
+    pub fn of_disks(
+        before: &Counters,
+        after: &Counters,
+        rate: Rate,
+        direction: Direction,
+    ) -> Option<Self> {
+        let elapsed = Nanos(after.at.0.checked_sub(before.at.0)?).seconds();
+        let least = rate.0 * elapsed * DEVICE_PART_MIN;
+        let busy = after.disks.iter().filter_map(|later| {
+            let earlier = before.disks.iter().find(|disk| disk.name == later.name)?;
+            let moved = later.since(earlier, direction).bytes;
+            let busy_ms = later.busy_ms.saturating_sub(earlier.busy_ms);
+            let busy = Nanos::from_ms(busy_ms).seconds() / elapsed;
+            (moved.0 as f64 >= least).then(|| (busy, later.name.clone()))
+        });
+        let (busy, device) = busy.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        Some(Self::device_busy(rate, device, busy))
     }
 
     /// Little's law: so much at once, each for at least the time that one takes alone.

@@ -6,16 +6,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::CpuUse;
+use serde::{Deserialize, Serialize};
+
+use super::{CpuUse, Quota};
 use crate::agent::protocol::Counters;
-use crate::sensors::{CoreTimes, read};
+use crate::sensors::{CoreTimes, QuotaCounters, cgroup, read};
 use crate::units::Nanos;
 
 /// Processes of one end that are followed.
 const PROCESSES_MAX: usize = 256;
 
 /// What one thread had since it began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ThreadTimes {
     /// On a core.
     pub running: Nanos,
@@ -25,6 +27,75 @@ pub struct ThreadTimes {
 
 /// All threads of some processes at one time.
 pub type Threads = BTreeMap<(u32, u32), ThreadTimes>;
+
+/// Threads of one end that an agent reports.
+const THREADS_MAX: usize = 1024;
+/// What some processes had of the processors until now: their threads, and the quotas that they are subject to.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ProcessorReading {
+    /// The name of the first process.
+    pub program: String,
+    /// Process, thread, times.
+    pub threads: Vec<(u32, u32, ThreadTimes)>,
+    /// The quotas of the first process.
+    pub quotas: Vec<QuotaCounters>,
+}
+
+impl ProcessorReading {
+    /// Reads the threads of `processes` and of every process below them.
+    #[must_use]
+    pub fn of(processes: &[u32]) -> Self {
+        Self::new(read(processes), processes.first().copied())
+    }
+
+    /// Reads the threads of one process, and not of those below it.
+    #[must_use]
+    pub fn of_one(process: u32) -> Self {
+        Self::new(of_process(process), Some(process))
+    }
+
+    fn new(threads: Threads, first: Option<u32>) -> Self {
+        let threads = threads.into_iter().take(THREADS_MAX);
+        Self {
+            program: first.map(name).unwrap_or_default(),
+            threads: threads
+                .map(|((process, thread), times)| (process, thread, times))
+                .collect(),
+            quotas: first.map(cgroup::quotas).unwrap_or_default(),
+        }
+    }
+
+    /// Whether there is nothing to follow.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    fn threads(&self) -> Threads {
+        let all = self.threads.iter();
+        all.map(|(process, thread, times)| ((*process, *thread), *times))
+            .collect()
+    }
+
+    /// What they took since `before`; none if there was no thread in both readings and no time.
+    #[must_use]
+    pub fn since(&self, before: &Self, elapsed: Nanos) -> Option<CpuUse> {
+        let (mut cpu, _) = busiest(&before.threads(), &self.threads(), elapsed)?;
+        let throttled = |later: &QuotaCounters| {
+            let earlier = before.quotas.iter().find(|one| one.file == later.file)?;
+            let periods = later.periods.checked_sub(earlier.periods)?;
+            let throttled = later.throttled.checked_sub(earlier.throttled)?;
+            (periods > 0).then(|| Quota {
+                file: later.file.clone(),
+                cores: later.cores,
+                throttled: throttled as f64 / periods as f64,
+            })
+        };
+        let quotas = self.quotas.iter().filter_map(throttled);
+        cpu.quota = quotas.max_by(|a, b| a.throttled.total_cmp(&b.throttled));
+        Some(cpu)
+    }
+}
 
 /// Reads the threads of `processes` and of every process below them.
 #[must_use]
@@ -95,19 +166,25 @@ pub fn busiest(before: &Threads, after: &Threads, elapsed: Nanos) -> Option<(Cpu
         running,
         waiting,
         cipher: None,
+        quota: None,
     };
     Some((cpu, together))
 }
 
-/// What a server on another machine took between two readings of that machine's agent. An agent reports
-/// processes and of cores, so the busiest thread is held to be as busy as the busiest core, and no busier
-/// than all of the process. None where the agent saw no such process.
+/// What a server on another machine took between two readings of that machine's agent. An agent that is older
+/// reports no threads but processes and cores, so the busiest thread is held to be as busy as the busiest core, and
+/// no busier than all of the process. None where the agent saw no such process.
 #[must_use]
 pub fn of_counters(before: &Counters, after: &Counters, who: String) -> Option<CpuUse> {
     let elapsed = Nanos(after.at.0.checked_sub(before.at.0)?);
     let (earlier, later) = (before.server?, after.server?);
     if elapsed.0 == 0 || earlier.started != later.started {
         return None;
+    }
+    if let (Some(first), Some(last)) = (&before.processor, &after.processor)
+        && let Some(cpu) = last.since(first, elapsed)
+    {
+        return Some(CpuUse { who, ..cpu });
     }
     let ticks = later.ticks.saturating_sub(earlier.ticks);
     let process = ticks as f64 * after.tick.seconds() / elapsed.seconds();
@@ -124,5 +201,6 @@ pub fn of_counters(before: &Counters, after: &Counters, who: String) -> Option<C
         running,
         waiting: 0.0,
         cipher: None,
+        quota: None,
     })
 }

@@ -2,9 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BareWire, Bound, Stage};
+use super::{BareWire, Bound, ConnectTimes, FlushTimes, Stage};
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
+
+/// A target that exceeds a bound by more than this has refuted it.
+pub(super) const PASSED: f64 = 1.03;
+/// More than this in flight is no excuse.
+const IN_FLIGHT_MAX: f64 = 0.3;
 
 /// The requests to the target, and to everything in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,12 +37,19 @@ impl DoctorJob {
 pub struct Substitution {
     /// The parts that were taken out.
     pub replaced: Vec<Stage>,
+    /// Parts of which something may have been out, too: they are suspects if the result moved, and are not ruled out if it
+    /// did not.
+    #[serde(default)]
+    pub perhaps: Vec<Stage>,
     /// What was measured: `a null export of ours over loopback`.
     pub by: String,
     /// The throughput then.
     pub rate: Rate,
     /// Whether the parts are known to have been out. If not, only a result that moved says something.
     pub sure: bool,
+    /// Where it was measured again, each time right after the target: how many times the target's throughput.
+    #[serde(default)]
+    pub pairs: Vec<f64>,
 }
 
 impl Substitution {
@@ -46,9 +58,11 @@ impl Substitution {
     pub fn new(replaced: Vec<Stage>, by: impl Into<String>, rate: Rate) -> Self {
         Self {
             replaced,
+            perhaps: Vec::new(),
             by: by.into(),
             rate,
             sure: true,
+            pairs: Vec::new(),
         }
     }
 }
@@ -86,15 +100,27 @@ pub struct Examination {
     pub rate: Rate,
     /// The most of what was measured. What is faster by chance is no help.
     pub best: Rate,
+    /// What was in flight, as a part of all that was moved: so much of it may have been on its way before counting began.
+    #[serde(default)]
+    pub in_flight_part: f64,
     /// What parts carry.
     pub bounds: Vec<Bound>,
     /// What came of replacing parts.
     pub substitutions: Vec<Substitution>,
     /// What points at a part by itself.
     pub signs: Vec<Sign>,
+    /// Whether the server is outboard's own, which waits for nothing but its disk.
+    #[serde(default)]
+    pub is_own_server: bool,
+    /// How long connecting to the server took, where that leads over a wire.
+    #[serde(default)]
+    pub connect: Option<ConnectTimes>,
     /// The wire by itself, both ways.
     #[serde(default)]
     pub wire: Option<BareWire>,
+    /// What a flush adds to a write, where the target is written.
+    #[serde(default)]
+    pub flush: Option<FlushTimes>,
     /// What could not be measured.
     pub unmeasured: Vec<Unmeasured>,
     /// What else a reader must know.
@@ -102,6 +128,12 @@ pub struct Examination {
 }
 
 impl Examination {
+    /// Whether the target was faster than `rate` by more than what was in flight explains.
+    #[must_use]
+    pub(super) fn has_passed(&self, rate: Rate) -> bool {
+        self.rate.0 > rate.0 * (PASSED + self.in_flight_part.clamp(0.0, IN_FLIGHT_MAX))
+    }
+
     /// Notes that nothing is known of `part`, and why.
     pub fn note_unmeasured(&mut self, part: Stage, why: impl Into<String>) {
         let why = why.into();

@@ -140,23 +140,26 @@ impl Load<'_> {
 #[derive(Debug, Clone)]
 struct CpuReading {
     at: Instant,
-    generator: cpu::Threads,
-    followed: Vec<cpu::Threads>,
+    generator: cpu::ProcessorReading,
+    followed: Vec<cpu::ProcessorReading>,
 }
 
 impl CpuReading {
     fn take(at: Instant, fio: &[u32], follow: &[Vec<u32>]) -> Self {
         Self {
             at,
-            generator: cpu::read(fio),
-            followed: follow.iter().map(|group| cpu::read(group)).collect(),
+            generator: cpu::ProcessorReading::of(fio),
+            followed: follow
+                .iter()
+                .map(|group| cpu::ProcessorReading::of(group))
+                .collect(),
         }
     }
 
     fn since(&self, first: &Self) -> (Option<CpuUse>, Vec<Option<CpuUse>>) {
         let elapsed = Nanos::from_duration(self.at.duration_since(first.at));
-        let busy = |before: &cpu::Threads, after: &cpu::Threads| {
-            cpu::busiest(before, after, elapsed).map(|(busy, _)| busy)
+        let busy = |before: &cpu::ProcessorReading, after: &cpu::ProcessorReading| {
+            after.since(before, elapsed)
         };
         let groups = first.followed.iter().zip(&self.followed);
         let followed = groups.map(|(before, after)| busy(before, after)).collect();

@@ -18,6 +18,9 @@
 //! # Invariants
 //!
 //! * What does not move the result when it is replaced is ruled out, regardless of its bound.
+//! * A target that is faster with parts replaced was not limited by what was left: the limiter is among what was replaced
+//!   (`effect.rs`). A difference of a few percent counts only if it was measured in pairs.
+//! * The load of a server's processor says nothing of how long the server waits by itself.
 //! * A bound that the target itself passed is no bound, and the report says so.
 //! * The part that is named is the one of the least bound among those under suspicion; where none is
 //!   near, it is what is left. Where more than one is left, all of them are named.
@@ -29,8 +32,12 @@
 //! It starts no server and opens no disk: the caller does.
 
 mod bound;
+mod cause;
+mod connect;
 pub mod cpu;
+mod effect;
 mod examination;
+mod flush;
 pub mod load;
 mod stage;
 mod text;
@@ -38,8 +45,12 @@ mod verdict;
 mod wire;
 mod wording;
 
-pub use bound::{Bound, CpuUse, Evidence};
+pub use bound::{Bound, CpuUse, Evidence, Quota};
+pub use cause::Cause;
+pub use connect::ConnectTimes;
+pub use effect::{PAIRS_MIN, needs_pairs};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
+pub use flush::FlushTimes;
 pub use stage::Stage;
 pub use text::text;
 pub use verdict::{NextBottleneck, Verdict, VerdictBasis, diagnose};

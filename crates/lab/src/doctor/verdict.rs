@@ -8,22 +8,28 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bound, Evidence, Examination, Stage, Substitution};
+use super::effect::Effect;
+use super::examination::PASSED;
+use super::{Bound, Cause, Evidence, Examination, Stage, Substitution};
 use super::{wire, wording};
 use crate::units::Rate;
 
-/// A result this many times the target's has moved.
-pub(super) const MOVED: f64 = 1.4;
-/// A result below this many times the target's has not moved. Between the two there is no verdict.
-pub(super) const STILL: f64 = 1.2;
-/// A result below this many times the target's has other reasons of its own.
-pub(super) const SLOWER: f64 = 0.7;
-/// A target that reaches this part of a bound is near it.
+/// A target that reaches this part of a bound is at it.
+const AT: f64 = 0.9;
+/// A target that reaches this part of a bound is near it: that decides where nothing else is possible.
 pub(super) const NEAR: f64 = 0.7;
-/// A target that exceeds a bound by more than this has refuted it.
-pub(super) const PASSED: f64 = 1.03;
+/// A target that reaches this part of a bound is at it beyond doubt.
+const FULLY: f64 = 0.97;
+/// The time of one request alone is that uncertain.
+const ONE_ALONE: f64 = 1.15;
+/// Two bounds that are this close are not distinguished.
+const TIED: f64 = 1.03;
+/// Below this part of its bound, a wire without a queue in front of it is not full.
+const CLEAR_BELOW: f64 = 0.93;
 /// From this part of a busy thread on, encryption is what it is busy with.
 const CIPHER_SHARE: f64 = 0.5;
+/// What was reached without the limiter is explained by a bound that is so close to it.
+const SAME: f64 = 0.12;
 
 /// What led to the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +65,9 @@ pub struct Verdict {
     pub limiter: Vec<Stage>,
     /// What led to it.
     pub ground: VerdictBasis,
+    /// Why that part is the limit, where it is known.
+    #[serde(default)]
+    pub cause: Option<Cause>,
     /// The verdict in one sentence.
     pub sentence: String,
     /// What speaks for it, one sentence each.
@@ -80,12 +89,14 @@ pub fn diagnose(examination: &Examination) -> Verdict {
     let judged = Analysis::of(examination);
     let (limiter, ground) = judged.limiter();
     let next = judged.next_bottleneck_of(&limiter);
+    let cause = judged.cause_of(&limiter, ground);
     let verdict = Verdict {
-        sentence: wording::sentence(examination, &limiter, ground),
+        sentence: wording::sentence(examination, &limiter, ground, cause.as_ref()),
         evidence: wording::evidence(&judged, &limiter, ground),
         contradictions: wire::contradictions(examination),
         unknown: wording::unknown(examination),
-        advice: wording::advice(&judged, &limiter, next.as_ref()),
+        advice: wording::advice(&judged, &limiter, cause.as_ref(), next.as_ref()),
+        cause,
         limiter,
         ground,
         next,
@@ -109,17 +120,28 @@ pub(super) struct Analysis<'a> {
 
 impl<'a> Analysis<'a> {
     fn of(examination: &'a Examination) -> Self {
-        let rate = examination.rate.0;
         let ends = examination.bounds.iter().filter(|bound| bound.is_an_end());
-        let (bounds, passed) = ends.partition(|bound| rate <= bound.rate.0 * PASSED);
-        let still =
-            |sub: &&Substitution| sub.sure && (rate * SLOWER..rate * STILL).contains(&sub.rate.0);
-        let still = examination.substitutions.iter().filter(still);
+        let (bounds, passed) = ends.partition(|bound| {
+            // One request alone is measured once, and with what opening and connecting leave behind.
+            let tolerance = match bound.evidence {
+                Evidence::InFlight { .. } => ONE_ALONE,
+                _ => 1.0,
+            };
+            !examination.has_passed(Rate(bound.rate.0 * tolerance))
+        });
+        let still = examination.substitutions.iter().filter(|sub| {
+            let effect = Effect::of(examination, sub);
+            sub.sure && effect == Effect::Still
+        });
         let ruled_out: BTreeSet<Stage> = still.flat_map(|sub| sub.replaced.clone()).collect();
         let way = examination.way.iter().copied();
         let suspects = way.filter(|part| !ruled_out.contains(part)).collect();
+        let mut suspects = find_suspects(examination, suspects);
+        if wire::is_clear(examination, CLEAR_BELOW) {
+            suspects.remove(&Stage::Wire);
+        }
         Self {
-            suspects: find_suspects(examination, suspects),
+            suspects,
             examination,
             bounds,
             passed,
@@ -134,28 +156,135 @@ impl<'a> Analysis<'a> {
             return (vec![Stage::Cache], VerdictBasis::Sign);
         }
         let seen = signs.iter().find(|sign| self.suspects.contains(&sign.part));
-        if let Some(sign) = seen {
+        if let Some(sign) = seen.filter(|sign| sign.part != Stage::Wire) {
             return (vec![sign.part], VerdictBasis::Sign);
         }
-        let least = self.least(|bound| self.suspects.contains(&bound.part));
-        if let Some(bound) = least.filter(|bound| self.is_near(bound)) {
-            return (vec![refined(bound)], VerdictBasis::Bound);
+        let is_full = self.suspects.contains(&Stage::Wire) && wire::is_full(self.examination);
+        if is_full && !wire::has_room(self.examination) {
+            return (vec![Stage::Wire], VerdictBasis::Sign);
         }
-        // A stage with a bound that is not near is not it, nor one that was seen to carry far more.
-        let more = self
-            .examination
-            .bounds
-            .iter()
-            .filter(|bound| !bound.is_an_end());
+        // The advice was tried, and helps.
+        if self.is_short_of_requests() {
+            return (vec![Stage::Queue], VerdictBasis::Bound);
+        }
+        let least = self.least(|bound| self.suspects.contains(&bound.part));
+        let mut left = self.without_bound();
+        let Some(bound) = least.filter(|bound| self.is_near(bound)) else {
+            return match (left.as_slice(), least) {
+                ([_], _) => (left, VerdictBasis::Elimination),
+                ([], Some(bound)) => (vec![refined(bound)], VerdictBasis::Nearest),
+                ([], None) => (self.not_ruled_out(), VerdictBasis::Undecided),
+                _ => (left, VerdictBasis::Undecided),
+            };
+        };
+        left.retain(|part| *part != bound.part);
+        self.near(bound, &left)
+    }
+
+    /// The target is near `bound`; of the parts in `left` nothing is known.
+    fn near(&self, bound: &Bound, left: &[Stage]) -> (Vec<Stage>, VerdictBasis) {
+        let is_at = self.is_at(bound);
+        // What is busy all the time leaves no time to wait.
+        let is_rival = |part: &Stage| !is_at || *part != Stage::Protocol;
+        let left: Vec<Stage> = left.iter().copied().filter(is_rival).collect();
+        let rivals = match left.as_slice() {
+            rivals if self.is_doubtful(bound) => rivals.to_vec(),
+            [only] if !self.is_fully_at(bound) => vec![*only],
+            _ if is_at => self.tied_with(bound).into_iter().collect(),
+            _ => Vec::new(),
+        };
+        let named = refined(bound);
+        if rivals.iter().all(|rival| *rival == named) {
+            return (vec![named], VerdictBasis::Bound);
+        }
+        let way = self.examination.way.iter().copied();
+        let all = way.filter(|part| *part == named || rivals.contains(part));
+        (all.collect(), VerdictBasis::Undecided)
+    }
+
+    fn is_at(&self, bound: &Bound) -> bool {
+        self.examination.rate.0 >= bound.rate.0 * AT
+    }
+
+    fn is_fully_at(&self, bound: &Bound) -> bool {
+        self.examination.rate.0 >= bound.rate.0 * FULLY
+    }
+
+    /// Whether a bound that the target is near may not be what limits it.
+    fn is_doubtful(&self, bound: &Bound) -> bool {
+        if self.is_fully_at(bound) {
+            return false;
+        }
+        let hints_elsewhere = |sub: &&Substitution| {
+            !sub.replaced.contains(&bound.part)
+                && !sub.pairs.is_empty()
+                && Effect::of(self.examination, sub) == Effect::Unclear
+        };
+        match bound.evidence {
+            // There was always a request for the device: that is no proof that it carries no more.
+            Evidence::DeviceBusy { .. } => true,
+            // More requests at once were tried, and were no clear help.
+            Evidence::InFlight { .. } => true,
+            // A full wire has a queue in front of it, unless the queueing is fair.
+            _ if bound.part == Stage::Wire && self.examination.connect.is_some() => true,
+            _ => self
+                .examination
+                .substitutions
+                .iter()
+                .any(|sub| hints_elsewhere(&sub)),
+        }
+    }
+
+    /// Whether more requests at once were faster, and as many as there are carry no more.
+    fn is_short_of_requests(&self) -> bool {
+        let bound = self.bound_of(Stage::Queue);
+        self.suspects.contains(&Stage::Queue)
+            && bound.is_some_and(|bound| self.is_at(bound))
+            && moved(self.examination)
+                .iter()
+                .any(|sub| sub.replaced == [Stage::Queue])
+    }
+
+    /// Another part with a bound that is as good as the same.
+    fn tied_with(&self, bound: &Bound) -> Option<Stage> {
+        let is_other = |other: &Bound| {
+            self.suspects.contains(&other.part)
+                && refined(other) != refined(bound)
+                && other.part != bound.part
+                && other.rate.0 <= bound.rate.0 * TIED
+        };
+        self.least(is_other).map(refined)
+    }
+
+    /// Suspects of which no end is known, and that were not seen to carry far more. The load of a server's processor
+    /// says nothing of how long the server waits by itself.
+    fn without_bound(&self) -> Vec<Stage> {
+        let all = &self.examination.bounds;
+        let more = all.iter().filter(|bound| !bound.is_an_end());
         let more = more.filter(|bound| !self.is_near(bound));
-        let bounds = self.bounds.iter().copied().chain(more);
-        let bounded: BTreeSet<Stage> = bounds.map(|bound| bound.part).collect();
-        let left: Vec<Stage> = self.suspects.difference(&bounded).copied().collect();
-        match (left.as_slice(), least) {
-            ([_], _) => (left, VerdictBasis::Elimination),
-            ([], Some(bound)) => (vec![refined(bound)], VerdictBasis::Nearest),
-            ([], None) => (self.not_ruled_out(), VerdictBasis::Undecided),
-            _ => (left, VerdictBasis::Undecided),
+        let ends = self.bounds.iter().copied();
+        let waits = |bound: &Bound| {
+            let is_other = !self.examination.is_own_server;
+            is_other && bound.part == Stage::Server && bound.is_of_processor()
+        };
+        let ends = ends.filter(|bound| !waits(bound));
+        let bounded: BTreeSet<Stage> = ends.chain(more).map(|bound| bound.part).collect();
+        self.suspects.difference(&bounded).copied().collect()
+    }
+
+    /// Why the only part that is named is the limit.
+    fn cause_of(&self, limiter: &[Stage], ground: VerdictBasis) -> Option<Cause> {
+        let [only] = limiter else {
+            return None;
+        };
+        match (&self.bound_of(*only)?.evidence, ground) {
+            (Evidence::Busy(_), VerdictBasis::Elimination) if *only == Stage::Server => {
+                Some(Cause::WaitsByItself)
+            }
+            (Evidence::Busy(cpu), VerdictBasis::Bound | VerdictBasis::Nearest) => {
+                Some(Cause::of_processor(cpu))
+            }
+            _ => None,
         }
     }
 
@@ -183,6 +312,14 @@ impl<'a> Analysis<'a> {
         self.least(|bound| bound.part == part || refined(bound) == part)
     }
 
+    /// The program that had the processor of this part.
+    pub(super) fn program_of(&self, part: Stage) -> Option<&'a str> {
+        match &self.bound_of(part)?.evidence {
+            Evidence::Busy(cpu) => Some(&cpu.who),
+            _ => None,
+        }
+    }
+
     /// The least bound of what is not the limiter, or what was reached without the limiter: with more
     /// taken out than the limiter, the path would not be faster with the limiter alone taken out.
     fn next_bottleneck_of(&self, limiter: &[Stage]) -> Option<NextBottleneck> {
@@ -193,11 +330,12 @@ impl<'a> Analysis<'a> {
         };
         let wall = self.least(other);
         let wall = wall.map(|bound| (Some(bound.part), bound.rate));
-        let without = self.moved().filter(|sub| {
+        let subs = self.examination.substitutions.iter();
+        let without = subs.filter(|sub| {
             let out = |part: &Stage| sub.replaced.contains(part);
-            limiter.iter().all(out)
+            limiter.iter().all(out) && sub.rate.0 > rate * PASSED
         });
-        let reached = without.map(|sub| (None, sub.rate));
+        let reached = without.map(|sub| (self.explain(sub), sub.rate));
         let all = wall.into_iter().chain(reached);
         let (part, wall) = all.min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
         (rate > 0.0).then(|| NextBottleneck {
@@ -207,19 +345,18 @@ impl<'a> Analysis<'a> {
         })
     }
 
-    /// Substitutions that helped, those of the fewest parts first.
-    pub(super) fn moved(&self) -> impl Iterator<Item = &'a Substitution> {
-        moved(self.examination).into_iter()
+    /// The part that the target meets when it is as fast as this substitute.
+    fn explain(&self, sub: &Substitution) -> Option<Stage> {
+        let met = self.least(|bound| {
+            let is_there = !sub.replaced.contains(&bound.part);
+            is_there && (bound.rate.0 / sub.rate.0 - 1.0).abs() <= SAME
+        });
+        met.map(|bound| bound.part)
     }
 }
 
-/// Whether it was faster than the target ever was.
-pub(super) fn has_moved(examination: &Examination, sub: &Substitution) -> bool {
-    sub.rate.0 >= examination.rate.0.max(examination.best.0) * MOVED
-}
-
 fn moved(examination: &Examination) -> Vec<&Substitution> {
-    let helped = |sub: &&Substitution| has_moved(examination, sub);
+    let helped = |sub: &&Substitution| Effect::of(examination, sub) == Effect::Moved;
     let mut moved: Vec<_> = examination.substitutions.iter().filter(helped).collect();
     moved.sort_by_key(|sub| sub.replaced.len());
     moved
@@ -232,12 +369,17 @@ fn find_suspects(examination: &Examination, mut suspects: BTreeSet<Stage>) -> BT
     let queue = [Stage::Queue];
     let deeper = |sub: &&Substitution| sub.replaced == queue;
     let all = moved(examination);
-    let queue_helps = all.iter().any(deeper);
+    let subs = examination.substitutions.iter();
+    let mut deeper_subs = subs.filter(|sub| sub.replaced == queue);
+    let queue_helps = deeper_subs.any(|sub| {
+        let effect = Effect::of(examination, sub);
+        matches!(effect, Effect::Moved | Effect::Unclear)
+    });
     let queue_suspected = suspects.contains(&Stage::Queue);
     for sub in all.iter().filter(|sub| !deeper(sub)) {
         let both: BTreeSet<Stage> = suspects
             .iter()
-            .filter(|part| sub.replaced.contains(part))
+            .filter(|part| sub.replaced.contains(part) || sub.perhaps.contains(part))
             .copied()
             .collect();
         if !both.is_empty() {

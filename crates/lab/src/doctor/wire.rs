@@ -6,8 +6,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::verdict::{NEAR, PASSED};
-use super::{Bound, Examination, Stage};
+use super::examination::PASSED;
+use super::verdict::NEAR;
+use super::{Bound, ConnectTimes, Examination, Stage};
 use crate::plan::Direction;
 use crate::units::{BitRate, Rate};
 
@@ -71,7 +72,7 @@ pub(super) fn contradictions(examination: &Examination) -> Vec<String> {
 /// The target cannot have got more than the wire carries.
 fn against_target(examination: &Examination, wire: &BareWire) -> Option<String> {
     let (target, alone) = (examination.rate, wire.rate(examination.job.direction));
-    (target.0 > alone.0 * PASSED).then(|| {
+    examination.has_passed(alone).then(|| {
         format!(
             "{} got {alone} over the wire, and the target {target}: {} was held by something else than \
              the wire, or the wire is not steady.",
@@ -82,19 +83,46 @@ fn against_target(examination: &Examination, wire: &BareWire) -> Option<String> 
 
 /// A wire that is full carries what it can.
 fn against_queue(examination: &Examination, wire: &BareWire) -> Option<String> {
-    let is_full = examination
-        .signs
-        .iter()
-        .any(|sign| sign.part == Stage::Wire);
     let (target, alone) = (examination.rate, wire.rate(examination.job.direction));
-    let has_room = target.0 < alone.0 * NEAR;
-    (is_full && has_room).then(|| {
+    (is_full(examination) && has_room(examination)).then(|| {
         format!(
             "Packets waited in front of the wire while the target got {target}, and {} got {alone} over \
-             it a moment later: something else used the wire meanwhile.",
+             it a moment later: something else may have used the wire meanwhile, or the way back was full.",
             wire.by
         )
     })
+}
+
+/// Whether packets were seen to wait in front of the wire all the time.
+pub(super) fn is_full(examination: &Examination) -> bool {
+    let signs = &examination.signs;
+    let is_seen = signs.iter().any(|sign| sign.part == Stage::Wire);
+    let connect = examination.connect.as_ref();
+    is_seen || connect.is_some_and(|times| times.is_full(&examination.job, examination.rate))
+}
+
+/// Whether the wire by itself carried more than the target.
+pub(super) fn has_room(examination: &Examination) -> bool {
+    let wire = examination.wire.as_ref();
+    wire.is_some_and(|wire| {
+        let alone = wire.rate(examination.job.direction);
+        !wire.is_loopback && examination.rate.0 < alone.0 * NEAR
+    })
+}
+
+/// Whether the target is below a part of what the wire carries, and nothing waits in front of it.
+pub(super) fn is_clear(examination: &Examination, below: f64) -> bool {
+    let connect = examination.connect.as_ref();
+    connect.is_some_and(ConnectTimes::is_clear)
+        && least(examination).is_some_and(|least| examination.rate.0 < least.0 * below)
+}
+
+/// The least that is known of what the wire carries.
+fn least(examination: &Examination) -> Option<Rate> {
+    let bounds = examination.bounds.iter();
+    let bounds = bounds.filter(|bound| bound.part == Stage::Wire && bound.is_an_end());
+    let rates = bounds.map(|bound| bound.rate);
+    rates.min_by(|a, b| a.0.total_cmp(&b.0))
 }
 
 /// A link is as fast as it says, unless something on the path is slower.

@@ -1,11 +1,10 @@
 //! The sentences of a verdict. Pure.
 
-use super::verdict::{Analysis, NextBottleneck, SLOWER, STILL, VerdictBasis, has_moved};
-use super::{Bound, CpuUse, Evidence, Examination, Stage, Substitution};
+use super::cause::CROWDED;
+use super::effect::Effect;
+use super::verdict::{Analysis, NextBottleneck, VerdictBasis};
+use super::{Bound, Cause, CpuUse, Evidence, Examination, Stage, Substitution, wire};
 use crate::units::Rate;
-
-/// Waiting for a core that something else has is reported from here on.
-const CROWDED: f64 = 0.15;
 
 /// What a part is in a sentence.
 const fn noun(part: Stage) -> &'static str {
@@ -19,6 +18,17 @@ const fn noun(part: Stage) -> &'static str {
         Stage::Wire => "the wire",
         Stage::Server => "the processor of the server",
         Stage::Disk => "the disk",
+    }
+}
+
+/// What a part is in a sentence, where its cause is known.
+fn noun_of(part: Stage, cause: Option<&Cause>) -> String {
+    match cause {
+        Some(Cause::WaitsByItself) => {
+            "the server, which neither computes nor waits for its disk".to_owned()
+        }
+        Some(Cause::Quota(_)) => format!("a quota on {}", noun(part)),
+        _ => noun(part).to_owned(),
     }
 }
 
@@ -37,6 +47,7 @@ pub(super) fn sentence(
     examination: &Examination,
     limiter: &[Stage],
     ground: VerdictBasis,
+    cause: Option<&Cause>,
 ) -> String {
     let rate = examination.rate;
     match limiter {
@@ -45,7 +56,7 @@ pub(super) fn sentence(
                 VerdictBasis::Nearest => "is most likely",
                 _ => "is",
             };
-            format!("What limits it to {rate} {how} {}.", noun(*only))
+            format!("What limits it to {rate} {how} {}.", noun_of(*only, cause))
         }
         several => format!(
             "What limits it to {rate} is one of these, which cannot be distinguished from here: {}.",
@@ -64,6 +75,9 @@ pub(super) fn evidence(
     let signs = judged.examination.signs.iter();
     let signs = signs.filter(|sign| limiter.contains(&sign.part));
     lines.extend(signs.map(|sign| sign.text.clone()));
+    if limiter.contains(&Stage::Wire) && wire::is_full(judged.examination) {
+        lines.extend(judged.examination.connect.map(|times| times.text()));
+    }
     if let [only] = limiter
         && let Some(bound) = judged.bound_of(*only)
         && match ground {
@@ -115,6 +129,14 @@ fn busy(cpu: &CpuUse) -> String {
     let CpuUse { who, running, .. } = cpu;
     let wanted = (cpu.utilisation() * 100.0).min(100.0);
     let got = running * 100.0;
+    if let Some(Cause::Quota(quota)) = Some(Cause::of_processor(cpu)) {
+        return format!(
+            "{} lets {who} have {:.2} cores, and stopped it in {:.0} % of its periods.",
+            quota.file,
+            quota.cores,
+            quota.throttled * 100.0
+        );
+    }
     let mut text = format!("The busiest thread of {who} had work for {wanted:.0} % of the time");
     if cpu.waiting >= CROWDED {
         text.push_str(&format!(
@@ -149,6 +171,10 @@ pub(super) fn reason(evidence: &Evidence) -> String {
         Evidence::InFlight { in_flight, latency } => {
             format!("{in_flight} at once, {latency} for one request alone")
         }
+        Evidence::DeviceBusy { device, busy } => {
+            let busy = busy * 100.0;
+            format!("{device} of the server had something to do for {busy:.0} % of the time")
+        }
         Evidence::Link { interface, speed } => {
             format!("{interface} is a link of {speed}, less what TCP and Ethernet add")
         }
@@ -162,12 +188,13 @@ fn substitutions(judged: &Analysis<'_>, limiter: &[Stage]) -> Vec<String> {
         let concerns = sub.replaced.iter().any(|part| limiter.contains(part));
         let Substitution { by, rate: then, .. } = sub;
         let times = then.0 / rate;
-        let moved = has_moved(judged.examination, sub);
-        match (moved, (SLOWER..STILL).contains(&times)) {
-            (true, _) if concerns => {
-                Some(format!("{}: {then}, {times:.1} times as fast.", upper(by)))
-            }
-            (_, true) if !concerns && sub.sure => Some(format!(
+        match Effect::of(judged.examination, sub) {
+            Effect::Moved if concerns => Some(format!(
+                "{}: {then}, {} times as fast.",
+                upper(by),
+                crate::units::significant(times)
+            )),
+            Effect::Still if !concerns && sub.sure => Some(format!(
                 "{}: {then}, no faster, so it is not the {}.",
                 upper(by),
                 either(&sub.replaced)
@@ -205,6 +232,7 @@ pub(super) fn unknown(examination: &Examination) -> Vec<String> {
 pub(super) fn advice(
     judged: &Analysis<'_>,
     limiter: &[Stage],
+    cause: Option<&Cause>,
     next: Option<&NextBottleneck>,
 ) -> String {
     let [only] = limiter else {
@@ -218,6 +246,10 @@ pub(super) fn advice(
                 (`outboard agent` runs there), with --allow-iperf3 the wire by itself, too."
             .to_owned();
     };
+    let program = judged.program_of(*only).unwrap_or("the server");
+    if let Some(advice) = cause.and_then(|cause| cause.advice(program)) {
+        return advice;
+    }
     match only {
         Stage::Generator => {
             "Ask in larger blocks, or from a faster machine: this way is faster than what asks."
@@ -229,15 +261,15 @@ pub(super) fn advice(
              the disk."
                 .to_owned()
         }
-        Stage::Client => crowded(judged, *only).unwrap_or_else(|| {
+        Stage::Client => {
             "Give this end a faster core, larger requests, or fewer layers between the program and \
              the disk."
                 .to_owned()
-        }),
-        Stage::Server => crowded(judged, *only).unwrap_or_else(|| {
+        }
+        Stage::Server => {
             "Give the server a faster core, let it use more of them, or ask it in larger requests."
                 .to_owned()
-        }),
+        }
         Stage::Cipher => {
             "Leave encryption to the network (a VPN in the kernel, a wire of your own), spread it over \
              more connections, or take a processor with AES instructions."
@@ -270,19 +302,6 @@ fn queue_advice(judged: &Analysis<'_>, next: Option<&NextBottleneck>) -> String 
         ),
         None => "Ask for more at once, or bring the time of one request down.".to_owned(),
     }
-}
-
-/// Where something else has the core, that is what to see to.
-fn crowded(judged: &Analysis<'_>, part: Stage) -> Option<String> {
-    let Evidence::Busy(cpu) = &judged.bound_of(part)?.evidence else {
-        return None;
-    };
-    (cpu.waiting >= CROWDED && cpu.waiting >= cpu.running / 2.0).then(|| {
-        format!(
-            "Move what else runs on the core of {}, or give it a core of its own.",
-            cpu.who
-        )
-    })
 }
 
 /// With a capital letter, for the start of a sentence.

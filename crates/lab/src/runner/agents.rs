@@ -346,6 +346,8 @@ mod tests {
             tick: Nanos(4_000_000),
             server: cpu(second * 100, second, server_started),
             agent: cpu(second * 100, second, 1),
+            processor: None,
+            disks: Vec::new(),
         }
     }
 

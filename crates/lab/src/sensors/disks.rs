@@ -70,7 +70,7 @@ impl DiskCounters {
     }
 
     /// Whether it ever did anything: what is worth following where no disk is named.
-    pub(super) fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         (self.reads > 0 || self.writes > 0) && !self.name.starts_with("ram")
     }
 }

@@ -22,6 +22,7 @@
 //! are kept as the kernel gives them and turned into differences here, so a counter that went back
 //! gives zero, not a huge figure. A sensor that is not there gives no samples rather than zeroes.
 
+pub mod cgroup;
 mod counter;
 pub mod disks;
 pub mod interrupts;
@@ -37,6 +38,7 @@ pub mod stat;
 mod sysfs;
 pub mod thermal;
 
+pub use cgroup::QuotaCounters;
 pub use counter::{Counter, Gauge};
 pub use disks::DiskCounters;
 pub use interrupts::Interrupts;

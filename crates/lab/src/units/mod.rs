@@ -82,6 +82,12 @@ impl Nanos {
     pub fn seconds(self) -> f64 {
         self.0 as f64 / SECOND as f64
     }
+
+    /// The time that `bytes` take at `rate`; saturates.
+    #[must_use]
+    pub fn of_transfer(bytes: Bytes, rate: Rate) -> Self {
+        Self(round(bytes.0 as f64 / rate.0.max(1.0) * SECOND as f64))
+    }
 }
 
 impl fmt::Display for Nanos {

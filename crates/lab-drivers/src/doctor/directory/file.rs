@@ -1,12 +1,13 @@
 //! [`TestFile`]: the file of a directory that is read: the largest that is there, or one of our own.
 
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use engine::clock;
-use lab::units::{Bytes, MIB};
+use lab::doctor::FlushTimes;
+use lab::units::{Bytes, MIB, Nanos, Rate};
 use tempfile::NamedTempFile;
 
 use super::super::directory_info::DirectoryInfo;
@@ -19,6 +20,10 @@ const OWN: Bytes = Bytes(256 * MIB);
 const LEAST: Bytes = Bytes(8 * MIB);
 /// Part of the time that writing it may take.
 const OWN_TIME: f64 = 0.25;
+/// Writes that are flushed to find out what a flush takes.
+const FLUSHES: usize = 9;
+/// They take about this long at most.
+const FLUSH_TIME: Duration = Duration::from_millis(600);
 /// Entries of directories that are looked at.
 const ENTRIES_MAX: usize = 20_000;
 /// Of a disk, leave at least as much free as is written.
@@ -31,7 +36,7 @@ pub(super) struct TestFile {
     /// Bytes of it that are used.
     pub(super) size: Bytes,
     pub(super) remark: Option<String>,
-    _own: Option<NamedTempFile>,
+    own: Option<NamedTempFile>,
 }
 
 impl TestFile {
@@ -64,7 +69,7 @@ impl TestFile {
             remark: Some(remark),
             path,
             size,
-            _own: None,
+            own: None,
         })
     }
 
@@ -118,8 +123,31 @@ impl TestFile {
                     "The file has {written} instead of {wanted}: no time was left to write more."
                 )
             }),
-            _own: Some(own),
+            own: Some(own),
         })
+    }
+}
+
+impl TestFile {
+    /// What a flush of a file of our own adds to a write of `len` bytes, which are written at `rate`; none where it is not our own, or where it fails.
+    pub(super) fn flush_times(&self, len: Bytes, rate: Rate) -> Option<FlushTimes> {
+        let file = self.own.as_ref()?.as_file();
+        let mut piece = vec![0; usize::try_from(len.0).ok()?];
+        fill(&mut piece, &mut u64::from(std::process::id()));
+        let start = clock::now();
+        let mut all = Vec::new();
+        while all.len() < FLUSHES && clock::now().saturating_duration_since(start) < FLUSH_TIME {
+            let begun = clock::now();
+            file.write_all_at(&piece, 0).ok()?;
+            let written = clock::now();
+            file.sync_data().ok()?;
+            let flushed = clock::now();
+            let time = |from: Instant, to: Instant| {
+                Nanos::from_duration(to.saturating_duration_since(from))
+            };
+            all.push((time(begun, written), time(written, flushed)));
+        }
+        FlushTimes::middle(&all, Nanos::of_transfer(len, rate))
     }
 }
 

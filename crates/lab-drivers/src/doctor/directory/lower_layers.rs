@@ -22,6 +22,13 @@ use crate::DriverError;
 /// Bytes that are read again and again to have them in the server's memory.
 const WARM: Bytes = Bytes(16 * MIB);
 
+/// The export that a device of this machine is attached from.
+pub(super) struct ExportBehind<'a, 'b> {
+    pub(super) remote: Remote<'a, 'b>,
+    /// The place of its own reading among the substitutions.
+    pub(super) index: usize,
+}
+
 /// The processes of the server, where it is on this machine.
 pub(super) fn server(session: &DoctorSession<'_>, place: &DirectoryInfo) -> Vec<u32> {
     if let Some(said) = session.args.server_pid {
@@ -39,21 +46,50 @@ pub(super) fn server(session: &DoctorSession<'_>, place: &DirectoryInfo) -> Vec<
 
 impl Directory<'_, '_> {
     /// Replaces what can be replaced, and measures what can be measured by itself.
-    pub(super) fn behind(&self, e: &mut Examination) -> Result<(), DriverError> {
+    pub(super) fn behind(
+        &self,
+        e: &mut Examination,
+    ) -> Result<Option<ExportBehind<'_, '_>>, DriverError> {
         if self.job.direction == Direction::Write {
-            e.note_unmeasured(Stage::Disk, "nothing is written but to the file of our own");
-            return match &self.place.kind {
-                MountKind::Kernel(network) => self.wire(e, network.peer),
-                MountKind::Network { peer } => self.wire(e, *peer),
-                MountKind::Sshfs(sshfs) if sshfs.server.is_empty() => self.wire(e, sshfs.peer),
-                _ => Ok(()),
-            };
+            self.behind_writes(e)?;
+            return Ok(None);
         }
+        if let MountKind::Attached {
+            target: Some(target),
+            ..
+        } = &self.place.kind
+        {
+            return self.export(e, target);
+        }
+        self.behind_reads(e)?;
+        Ok(None)
+    }
+
+    /// The wire alone: nothing is written but to the file of our own.
+    fn behind_writes(&self, e: &mut Examination) -> Result<(), DriverError> {
+        e.note_unmeasured(Stage::Disk, "nothing is written but to the file of our own");
         match &self.place.kind {
+            MountKind::Kernel(network) => self.wire(e, network.peer),
+            MountKind::Network { peer } => self.wire(e, *peer),
+            MountKind::Sshfs(sshfs) if sshfs.server.is_empty() => self.wire(e, sshfs.peer),
             MountKind::Attached {
                 target: Some(target),
                 ..
-            } => self.export(e, target),
+            } => {
+                let far = RemoteServer::find(self.session, target);
+                e.is_own_server = far.is_own();
+                let peer = far.address.filter(|address| !address.ip().is_loopback());
+                match peer {
+                    Some(address) => self.wire(e, Some(address.ip())),
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn behind_reads(&self, e: &mut Examination) -> Result<(), DriverError> {
+        match &self.place.kind {
             MountKind::Sshfs(sshfs) => self.sshfs(e, sshfs),
             MountKind::Kernel(network) => {
                 let why = "the time of the kernel's own threads, which do most of it, is no process's time";
@@ -62,28 +98,33 @@ impl Directory<'_, '_> {
             }
             MountKind::Network { peer } => self.network(e, *peer),
             MountKind::Local | MountKind::Attached { target: None, .. } => self.device(e),
-            MountKind::Fuse => Ok(()),
+            MountKind::Fuse | MountKind::Attached { .. } => Ok(()),
         }
     }
 
     /// The export by itself, without the filesystem and the device on this machine, and then its parts.
-    fn export(&self, e: &mut Examination, target: &Target) -> Result<(), DriverError> {
+    fn export<'r>(
+        &'r self,
+        e: &mut Examination,
+        target: &'r Target,
+    ) -> Result<Option<ExportBehind<'r, 'r>>, DriverError> {
         let by = "the export by itself, without a filesystem and a device here";
         if !self.session.has_time(e, Stage::Client, by)? {
             for part in [Stage::Protocol, Stage::Wire, Stage::Disk] {
                 self.session
                     .has_time(e, part, "what is behind the export")?;
             }
-            return Ok(());
+            return Ok(None);
         }
         let mut remote = Remote::new(self.session, target)?;
         remote.without = vec![Stage::Client];
         let plain = remote.plain()?;
         let rate = plain.measured.rate;
+        let index = e.substitutions.len();
         e.substitutions
             .push(Substitution::new(vec![Stage::Client], by, rate));
         remote.replace(e, &plain)?;
-        Ok(())
+        Ok(Some(ExportBehind { remote, index }))
     }
 
     /// A directory of a server, through a client of which nothing can be replaced.

@@ -1,5 +1,7 @@
 //! Verdicts on known figures, what holds of every verdict, and the look at threads.
 
+mod close_limits;
+mod model;
 mod properties;
 mod study_c;
 mod threads;
@@ -33,10 +35,14 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
         },
         rate: rate(mib),
         best: rate(mib),
+        in_flight_part: 0.0,
         bounds: Vec::new(),
         substitutions: Vec::new(),
         signs: Vec::new(),
+        is_own_server: false,
+        connect: None,
         wire: None,
+        flush: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),
     }
@@ -53,9 +59,11 @@ fn alone(part: Stage, mib: f64) -> Bound {
 fn without(parts: &[Stage], mib: f64) -> Substitution {
     Substitution {
         replaced: parts.to_vec(),
+        perhaps: Vec::new(),
         by: "something else".into(),
         rate: rate(mib),
         sure: true,
+        pairs: Vec::new(),
     }
 }
 
@@ -65,5 +73,6 @@ fn cpu(running: f64, waiting: f64, cipher: Option<f64>) -> CpuUse {
         running,
         waiting,
         cipher,
+        quota: None,
     }
 }

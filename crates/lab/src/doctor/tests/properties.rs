@@ -44,8 +44,14 @@ proptest! {
         let mut e = way(&ANY, least * near);
         e.bounds = ANY.iter().zip(&rates).map(|(part, mib)| alone(*part, *mib)).collect();
         let verdict = diagnose(&e);
-        let at = rates.iter().position(|rate| *rate == least).unwrap();
-        prop_assert_eq!(verdict.limiter, [ANY[at]]);
+        let at = rates.iter().position(|rate| *rate == least).expect("it is one of them");
+        prop_assert!(verdict.limiter.contains(&ANY[at]));
+        // Where another one is named, too, it is as good as the same.
+        let is_close = |part: &Stage| {
+            let at = ANY.iter().position(|any| any == part).expect("it is one of all");
+            rates[at] <= least * 1.04
+        };
+        prop_assert!(verdict.limiter.len() <= 2 && verdict.limiter.iter().all(is_close));
     }
 
     #[test]
@@ -73,7 +79,7 @@ proptest! {
             });
             still.flat_map(|sub| sub.replaced.clone()).collect()
         };
-        let (ruled_out, perhaps) = (replaced_between(0.71, 1.19), replaced_between(0.69, 1.21));
+        let (ruled_out, perhaps) = (replaced_between(0.86, 1.02), replaced_between(0.84, 1.04));
         // Where everything is ruled out, all of it is named.
         if e.way.iter().any(|part| !perhaps.contains(part)) {
             prop_assert!(verdict.limiter.iter().all(|part| !ruled_out.contains(part)), "{:?}", verdict);

@@ -64,6 +64,8 @@ fn a_server_behind_an_agent_is_as_busy_as_its_core_and_no_busier_than_itself() {
             started: 1,
         }),
         agent: None,
+        processor: None,
+        disks: Vec::new(),
     };
     let busy = |server: u64, core: u64| {
         let found = cpu::of_counters(&counters(1, 0, 0), &counters(3, server, core), "nas".into());

@@ -86,7 +86,7 @@ fn a_full_queue_in_front_of_a_wire_with_room_is_reported() {
     e.signs = vec![full.clone()];
     let said = diagnose(&e).contradictions;
     assert!(
-        said[0].contains("something else used the wire meanwhile"),
+        said[0].contains("something else may have used the wire meanwhile"),
         "{said:?}"
     );
     let mut e = over(bare(11.5, 11.5, None), 11.0, Direction::Read);
