@@ -17,7 +17,7 @@ use super::super::members::Target;
 use super::super::row_section::RowSection;
 use super::super::view::{Holder, View};
 
-/// Some columns of all members, and what is known of these.
+/// Some columns of the members that a section has, and what is known of these.
 #[derive(Debug)]
 pub(super) struct Columns<'a> {
     array: &'a RedundantArray,
@@ -35,8 +35,9 @@ impl<'a> Columns<'a> {
         let guarded = array.lock();
         let state = &guarded.state;
         let view = state.members.view.clone();
-        let mut lost = Lost::nothing(view.parts.len(), array.geometry().block_size.into());
-        for (part, holder) in view.parts.iter().enumerate() {
+        let parts = section.layout.parts;
+        let mut lost = Lost::nothing(parts, array.geometry().block_size.into());
+        for (part, holder) in view.parts.iter().take(parts).enumerate() {
             let Some(holder) = holder else {
                 lost.add(part, span);
                 continue;
@@ -102,7 +103,7 @@ impl<'a> Columns<'a> {
     /// Whether some part has no member at all at these columns, or one that is not rebuilt so far.
     pub(super) fn lacks_member(&self, range: Range) -> bool {
         let has = |holder: &Holder| holder.rebuilt_to.is_none_or(|to| range.end() <= to);
-        let mut parts = self.view.parts.iter();
+        let mut parts = self.view.parts.iter().take(self.layout().parts);
         parts.any(|holder| !holder.as_ref().is_some_and(has))
     }
 
