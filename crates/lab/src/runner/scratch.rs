@@ -35,7 +35,7 @@ pub(super) struct Scratch {
     /// Whether another run would be kept out.
     pub(super) locked: bool,
     own: TempDir,
-    _lock: File,
+    _lock: TargetLock,
 }
 
 impl Scratch {
@@ -55,8 +55,8 @@ impl Scratch {
             .custom_flags(OFlags::DIRECTORY.bits().cast_signed())
             .open(&directory)
             .map_err(|error| not_writable(path, error))?;
-        let locked = lock_target(&lock, path)?;
-        if locked {
+        let lock = TargetLock::take(lock, path)?;
+        if lock.locked {
             remove_leftovers(&directory);
         }
         let own = tempfile::Builder::new()
@@ -66,7 +66,7 @@ impl Scratch {
         Ok(Self {
             identity: (metadata.dev(), metadata.ino()),
             directory,
-            locked,
+            locked: lock.locked,
             own,
             _lock: lock,
         })
@@ -132,14 +132,37 @@ impl Scratch {
     }
 }
 
-/// Keeps another run away from a target; whether that can be done there.
-pub(super) fn lock_target(target: &File, path: &Path) -> Result<bool, LabError> {
-    match flock(target, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Err(LabError::Busy(path.to_owned())),
-        Err(error) => {
-            tracing::debug!(%error, path = %path.display(), "the target cannot be locked");
-            Ok(false)
+/// A target that is locked until this is dropped, also where a program that was started meanwhile still has its descriptor: it has a copy
+/// of it until it is executed.
+#[derive(Debug)]
+pub(super) struct TargetLock {
+    target: File,
+    /// Whether another run is kept out.
+    pub(super) locked: bool,
+}
+
+impl TargetLock {
+    /// Keeps another run out of a target, where that can be done there.
+    pub(super) fn take(target: File, path: &Path) -> Result<Self, LabError> {
+        let locked = match flock(&target, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => true,
+            Err(Errno::WOULDBLOCK) => return Err(LabError::Busy(path.to_owned())),
+            Err(error) => {
+                tracing::debug!(%error, path = %path.display(), "the target cannot be locked");
+                false
+            }
+        };
+        Ok(Self { target, locked })
+    }
+}
+
+impl Drop for TargetLock {
+    fn drop(&mut self) {
+        if self.locked
+            && let Err(error) = flock(&self.target, FlockOperation::Unlock)
+        {
+            // It ends with the last descriptor at the latest.
+            tracing::debug!(%error, "the target cannot be unlocked");
         }
     }
 }

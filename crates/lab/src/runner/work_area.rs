@@ -4,13 +4,13 @@
 //! Invariants: a directory and a device are locked against another run. A device or an export is only
 //! read unless its target says that it may be written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::request::TargetSpec;
-use super::scratch::{FILE, Scratch, lock_target};
+use super::scratch::{FILE, Scratch, TargetLock};
 use crate::LabError;
 use crate::fio::Subject;
 use crate::host::TargetPlace;
@@ -37,7 +37,7 @@ enum WorkAreaKind {
     Device {
         path: PathBuf,
         number: u64,
-        _lock: File,
+        _lock: TargetLock,
     },
     Uri(String),
     /// A folder on the machine of an agent, which removes it when fio ends there.
@@ -108,12 +108,12 @@ impl WorkArea {
                 path.display()
             )));
         }
-        let locked = lock_target(&lock, path)?;
         let size = lock.seek(SeekFrom::End(0)).map_err(failed)?;
+        let lock = TargetLock::take(lock, path)?;
         Ok(Self {
             writable,
             size: Some(Bytes(size)),
-            locked,
+            locked: lock.locked,
             kind: WorkAreaKind::Device {
                 path: path.to_owned(),
                 number: metadata.rdev(),

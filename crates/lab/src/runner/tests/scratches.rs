@@ -7,7 +7,7 @@ use super::real::with_tests;
 use crate::LabError;
 use crate::host::{Role, TargetPlace};
 use crate::plan::builtin;
-use crate::runner::scratch::{PREFIX, Scratch};
+use crate::runner::scratch::{PREFIX, Scratch, TargetLock};
 use crate::runner::{Cancel, Directories, RunRequest, Silent, TargetSpec, dry_run, run};
 use crate::units::{Bytes, Nanos, SECOND};
 
@@ -27,6 +27,19 @@ fn a_second_run_on_one_target_is_refused_until_the_first_has_ended() {
     first.remove().unwrap();
     assert_eq!(names(dir.path()), Vec::<String>::new());
     Scratch::make(dir.path()).unwrap().remove().unwrap();
+}
+
+/// A program that is being started has a copy of each descriptor until it is executed.
+#[test]
+fn a_lock_ends_with_the_run_although_its_descriptor_was_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = fs::File::open(dir.path()).unwrap();
+    let copy = target.try_clone().unwrap();
+    let lock = TargetLock::take(target, dir.path()).unwrap();
+    assert!(matches!(Scratch::make(dir.path()), Err(LabError::Busy(_))));
+    drop(lock);
+    Scratch::make(dir.path()).unwrap().remove().unwrap();
+    drop(copy);
 }
 
 #[test]
