@@ -22,6 +22,7 @@ use super::super::assembly::Facts;
 use super::super::format::{Level, Superblock};
 use super::RedundantArray;
 use super::layout::Layout;
+use super::member_table::{Slot, SlotState};
 use super::placement::Places;
 use super::range_locks::Kind;
 use super::state::State;
@@ -60,7 +61,9 @@ impl RedundantArray {
         let state = &guarded.state;
         let facts = &state.facts;
         let unit = if facts.chunk > 0 { facts.chunk } else { UNIT };
-        let slots = || state.members.slots.iter().filter(|slot| slot.holds());
+        // A spare that is too small would be no spare any more.
+        let counts = |slot: &&Slot| slot.holds() || slot.state == SlotState::Spare;
+        let slots = || state.members.slots.iter().filter(counts);
         let room = slots().map(|slot| {
             let disk = slot.target.disk.geometry().size;
             disk.saturating_sub(slot.superblock.data.offset)

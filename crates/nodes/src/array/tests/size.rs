@@ -9,7 +9,7 @@ use super::super::format::{Level, Version};
 use super::super::redundant::tests::kit::{
     BIT, DISK, MEMBER, RING, Recipe, bits, options, superblock,
 };
-use super::super::{Array, SyncKind, open};
+use super::super::{AddOptions, Array, Candidate, SyncKind, open};
 use super::open::candidates;
 use crate::test_runtime::on_stopped_clock;
 
@@ -232,6 +232,21 @@ fn what_cannot_get_larger_is_refused_by_name() {
             assert!(refused.contains(why), "{refused}");
         });
     }
+}
+
+#[test]
+fn a_spare_that_would_be_too_small_is_named() {
+    on_stopped_clock(async {
+        let recipe = Recipe::mirror(2);
+        let (disks, _) = enlarged(&recipe).await;
+        let array = open(candidates(&disks), options()).await.unwrap();
+        let spare = Candidate::local("spare", blank(DISK, 1)[0].clone());
+        array.add(spare, AddOptions::default()).await.unwrap();
+        let refused = array.resize(false).await.unwrap_err().to_string();
+        assert!(refused.contains("spare has no room"), "{refused}");
+        array.remove("spare").await.unwrap();
+        array.resize(false).await.unwrap();
+    });
 }
 
 #[test]
