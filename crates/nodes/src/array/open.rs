@@ -56,6 +56,12 @@ pub(crate) async fn open_assembly(
     options: &ArrayOptions,
 ) -> Result<Arc<Array>, ArrayError> {
     let remarks = assembly.remarks.clone();
+    if assembly.facts.reshape.is_some() && options.force_dirty_degraded {
+        return Err(ArrayError::refused(
+            "an array in the midst of a reshape is not opened by force",
+            "let mdadm finish that: `mdadm --assemble --force`",
+        ));
+    }
     let kind = match assembly.facts.level {
         Level::Linear | Level::Raid0 => Kind::Striped(Striped::open(assembly, options)?),
         Level::Raid4 | Level::Raid5 | Level::Raid6

@@ -5,7 +5,7 @@
 
 use block::Range;
 
-use crate::array::format::{Superblock, features};
+use crate::array::format::{Role, Superblock, features};
 
 /// What `member` says once it knows what `fresh` does of the form, if it is one commit behind; on a disk of `size` bytes.
 pub(in crate::array) fn caught_up(
@@ -13,7 +13,7 @@ pub(in crate::array) fn caught_up(
     fresh: &Superblock,
     size: u64,
 ) -> Option<Superblock> {
-    if member.events.checked_add(1) != Some(fresh.events) {
+    if member.events.checked_add(1) != Some(fresh.events) || member.role == Role::Journal {
         return None;
     }
     let mut known = member.clone();

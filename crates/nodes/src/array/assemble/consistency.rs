@@ -5,7 +5,7 @@ use engine::clock::Calendar;
 use super::picture::{lists, own_part};
 use super::{Membership, Picture, Rules, Witness, layout_of};
 use crate::array::ArrayError;
-use crate::array::format::{Superblock, Version};
+use crate::array::format::{Role, Superblock, Version};
 
 /// Refuses members of different arrays.
 pub(super) fn same_array(first: &Witness, other: &Witness) -> Result<(), ArrayError> {
@@ -95,9 +95,10 @@ pub(super) fn agreement(witnesses: &[Witness], picture: &Picture) -> Result<(), 
                 "by {one} the array has chunks of {a} bytes, by {two} of {b}"
             ));
         }
-        if let (Some(a), Some(b)) = (&a.reshape, &b.reshape)
-            && (a.layout, a.chunk, a.members_added, a.data_moved)
-                != (b.layout, b.chunk, b.members_added, b.data_moved)
+        let moves = |of: &Superblock| matches!(of.role, Role::Active(_));
+        if let (Some(x), Some(y)) = (&a.reshape, &b.reshape)
+            && ((x.layout, x.chunk, x.members_added) != (y.layout, y.chunk, y.members_added)
+                || moves(b) && x.data_moved != y.data_moved)
         {
             return differ(format!(
                 "{one} and {two} were being reshaped into different forms"

@@ -175,7 +175,7 @@ fn side(members: &[&Superblock], preferred: usize) -> usize {
 /// more changes than it.
 fn membership(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membership {
     let own = match member.role {
-        Role::Journal => return journal(member, fresh),
+        Role::Journal => return journal(member, fresh, preferred),
         Role::Spare => return begun_with(member, fresh).unwrap_or(Membership::Spare),
         Role::Faulty => return Membership::Failed,
         Role::Active(own) => own,
@@ -203,9 +203,11 @@ fn begun_with(member: &Superblock, fresh: &Superblock) -> Option<Membership> {
 }
 
 /// What is in a journal counts only if it has seen what the members have, as far as a cut lets it, and they list it.
-fn journal(member: &Superblock, fresh: &Superblock) -> Membership {
+fn journal(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membership {
     let is_listed = recorded_role(fresh, member) == Role::Journal;
-    match is_listed && member.events.abs_diff(fresh.events) <= 1 {
+    // It may have zeroes in place of the parity of a member that a preferred side still has.
+    let is_ahead = preferred && member.events > fresh.events;
+    match is_listed && member.events.abs_diff(fresh.events) <= 1 && !is_ahead {
         true => Membership::Journal,
         false => Membership::Failed,
     }

@@ -215,7 +215,10 @@ impl JournalImage {
             let payloads = column.payloads(key);
             if !block.has_room(&payloads) {
                 image.push(&block, std::mem::take(&mut pages), key);
-                block = MetaBlock::empty(sequence + image.blocks, space.advance(at, image.len));
+                block = MetaBlock::empty(
+                    sequence.wrapping_add(image.blocks),
+                    space.advance(at, image.len),
+                );
             }
             block.payloads.extend(payloads);
             let data = column.data.iter().map(|(_, page)| page);

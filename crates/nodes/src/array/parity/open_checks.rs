@@ -3,8 +3,9 @@
 use block::{Geometry, Range, Support};
 
 use super::super::ArrayError;
-use super::super::assembly::{Assembly, Facts};
+use super::super::assembly::{Assembly, Facts, Other, OtherKind};
 use super::super::format::bitmap::Bits;
+use super::super::format::features;
 use super::super::member::Member;
 use super::layout::Layout;
 use super::unreadable::Lost;
@@ -106,9 +107,25 @@ pub(super) fn lost(assembly: &Assembly, block_size: u32) -> Lost {
     lost
 }
 
+/// Whether members say that there is a journal, and it is not here.
+fn lacks_journal(assembly: &Assembly) -> bool {
+    let mut members = assembly
+        .parts
+        .iter()
+        .filter_map(|part| part.member.as_ref());
+    let has_one = members.any(|member| member.superblock.features & features::JOURNAL != 0);
+    let is_journal = |other: &Other| matches!(other.kind, OtherKind::Journal);
+    has_one && !assembly.others.iter().any(is_journal)
+}
+
 /// Adds where parity is not to be trusted: what was not in sync, of it only what the bitmap says.
 pub(super) fn distrust(lost: &mut Lost, assembly: &Assembly, bits: Option<&Bits>) {
     let used = assembly.facts.member_size;
+    if lacks_journal(assembly) {
+        // What was being written is known to the journal alone.
+        lost.add_unsynced(Range::new(0, used));
+        return;
+    }
     let Some(to) = assembly.synced_to.filter(|to| *to < used) else {
         return;
     };

@@ -343,6 +343,11 @@ impl Bits {
         Bitmap::decode(self.header()).expect("it was read, or made")
     }
 
+    /// Whether memory is spent on as many bits as `size` bytes take.
+    pub(super) const fn can_cover(&self, size: u64) -> bool {
+        size.div_ceil(self.chunk) <= CHUNKS_MAX
+    }
+
     /// Bytes on a disk of one that covers `size` bytes.
     pub(super) fn len_for(&self, size: u64) -> u64 {
         let header = Bitmap {

@@ -37,6 +37,7 @@ const fn data(range: Range) -> Extent {
 impl RedundantArray {
     /// What is known of the allocation of `range`.
     pub(super) async fn all_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
+        let _in_place = self.rows.in_place().await;
         if self.layout().is_reshaping() {
             return Ok(vec![data(range)]);
         }

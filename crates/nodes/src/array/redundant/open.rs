@@ -17,7 +17,7 @@ use super::layout::Layout;
 use super::ledger::CommitLedger;
 use super::member_table::{MemberTable, Slot, SlotState};
 use super::members::{SlotId, Target};
-use super::open_checks::refuse_writing;
+use super::open_checks::{refuse_reshape, refuse_writing};
 use super::range_locks::RangeLocks;
 use super::rows::{Journal, PartialParityLogs, Rows};
 use super::state::State;
@@ -43,6 +43,7 @@ impl RedundantArray {
         options: &ArrayOptions,
     ) -> Result<Arc<Self>, ArrayError> {
         let layout = Arc::new(Layout::of(&assembly.facts)?);
+        refuse_reshape(&assembly)?;
         if !options.read_only {
             refuse_writing(&assembly)?;
         }
@@ -65,6 +66,10 @@ impl RedundantArray {
         if let Some((mut bits, header)) = bits {
             if let Some(from) = state.synced_to.take() {
                 bits.need_all_set(from);
+            }
+            if state.writes_form && state.is_reshaping() {
+                // Places are counted further than bits go.
+                bits.want_all();
             }
             state.ledger.set_events_cleared(header.events_cleared);
             state.bits = Some(bits);
@@ -335,7 +340,8 @@ fn state(
         add(member, part, state);
     }
     renumber(&mut slots);
-    let reshaped = |slot: &Slot| slot.written().is_some_and(|of| of.reshape.is_some());
+    let reshaped =
+        |slot: &Slot| slot.holds() && slot.written().is_some_and(|of| of.reshape.is_some());
     let drops_ppl = facts.reshape.is_some() || slots.iter().any(reshaped);
     let writes_form = drops_ppl || slots.iter().any(|slot| slot.is_left_behind());
     if let Some(reshape) = &facts.reshape {

@@ -38,16 +38,7 @@ pub(super) fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
             "open it read-only",
         )?;
     }
-    for (member, rebuilt_to) in holders(assembly) {
-        if assembly.facts.reshape.is_some() && (rebuilt_to.is_some() || !member.bad.is_empty()) {
-            let name = &member.name;
-            return Err(ArrayError::refused(
-                format!(
-                    "the array is not written: it was being reshaped, and {name} is being rebuilt, or has bad blocks"
-                ),
-                "open it read-only",
-            ));
-        }
+    for (member, _) in holders(assembly) {
         let mut understood = member.superblock.clone();
         if assembly.facts.reshape.is_some() {
             // Of a kind that is known, or it would not be there.
@@ -63,6 +54,30 @@ pub(super) fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
     Ok(())
 }
 
+/// Refuses an array in the midst of a reshape of which it is not known where everything is.
+pub(super) fn refuse_reshape(assembly: &Assembly) -> Result<(), ArrayError> {
+    let Some(reshape) = &assembly.facts.reshape else {
+        return Ok(());
+    };
+    let block = u64::from(block_size(assembly));
+    for (member, rebuilt_to) in holders(assembly) {
+        let why = if rebuilt_to.is_some() || !member.bad.is_empty() {
+            "is being rebuilt, or has bad blocks"
+        } else if member.superblock.data.offset < reshape.moved {
+            "has no room in front of its data"
+        } else if !reshape.moved.is_multiple_of(block) || !reshape.chunk.is_multiple_of(block) {
+            "is one of disks with larger blocks"
+        } else {
+            continue;
+        };
+        return Err(ArrayError::refused(
+            format!("the array was being reshaped, and {} {why}", member.name),
+            "let mdadm finish that: `mdadm --assemble`",
+        ));
+    }
+    Ok(())
+}
+
 /// What a member says, its data where they will be once a reshape has ended.
 fn placed_at_last(member: &Member, assembly: &Assembly) -> Superblock {
     let of = &member.superblock;
@@ -72,7 +87,13 @@ fn placed_at_last(member: &Member, assembly: &Assembly) -> Superblock {
     };
     let start = of.data.offset.saturating_sub(moved);
     let data = Range::new(start, of.data.end() - start);
-    Superblock { data, ..of.clone() }
+    // Partial parity logs were dropped when it began, also those of a member that a power cut left without knowing it.
+    let ppl = of.ppl.filter(|_| assembly.facts.reshape.is_none());
+    Superblock {
+        data,
+        ppl,
+        ..of.clone()
+    }
 }
 
 /// What a superblock says that nothing is written by; `None`: it is understood whole.

@@ -186,7 +186,8 @@ impl State {
                     replacement: Some(slot.is_replacement()),
                     has_bad_blocks: log.is_some().then_some(!slot.bad.is_empty()),
                     corrected: Some(slot.corrected()),
-                    form: writes_form.then(|| slot.form(&self.facts, drops_ppl)),
+                    form: (writes_form && slot.state != SlotState::Journal)
+                        .then(|| slot.form(&self.facts, drops_ppl)),
                     ..Changes::default()
                 };
                 let is_behind = after.caught_up.contains(&id);

@@ -63,7 +63,7 @@ impl Slot {
                 layout: facts.layout,
                 chunk: facts.chunk,
                 // Where the disk was enlarged there is more of it.
-                data: Range::new(start, len.max(member_size)),
+                data: Range::new(start, len.max(if self.holds() { member_size } else { 0 })),
                 member_size,
                 drops_ppl,
                 reshape: None,
@@ -161,6 +161,13 @@ impl State {
         spares: &[SlotId],
         moved: u64,
     ) -> Result<(), ArrayError> {
+        let is_spare = |id: &SlotId| self.members.slots[id.0].state == SlotState::Spare;
+        if self.is_degraded() || self.is_unsynced() || !spares.iter().all(is_spare) {
+            return Err(ArrayError::refused(
+                "the reshape does not begin: a member or a spare has failed meanwhile",
+                "see the members with: outboard array status",
+            ));
+        }
         let before = &self.facts;
         let facts = Facts {
             layout: form.layout,
@@ -301,6 +308,23 @@ impl RedundantArray {
         moved: u64,
     ) -> Result<(), ArrayError> {
         self.lock().state.begin_reshape(form, spares, moved)
+    }
+
+    /// Members that are one commit behind the others are not from the next commit on.
+    pub(super) fn level_members(&self) {
+        let state = &mut self.lock().state;
+        if !state.members.behind.is_empty() {
+            state.change(true);
+        }
+    }
+
+    /// Whether members may know of a position that is not used: what lies before it is not written any more.
+    pub(super) fn is_passing(&self) -> bool {
+        let guarded = self.lock();
+        let state = &guarded.state;
+        let sections = state.members.layout.sections();
+        let known = state.facts.reshape.map(|reshape| reshape.position);
+        sections.is_reshaping() && known != Some(sections.after().range.end())
     }
 
     /// Members are to know that the reshape has come to `position`.

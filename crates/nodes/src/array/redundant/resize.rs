@@ -93,6 +93,12 @@ impl RedundantArray {
         let layout = Layout::of(&larger)?;
         larger.size = layout.size();
         let bits = state.bits.as_ref();
+        if bits.is_some_and(|bits| !bits.can_cover(layout.sync_size())) {
+            return Err(ArrayError::refused(
+                "the bitmap would have too many bits",
+                "let mdadm make one with larger chunks: mdadm --grow --bitmap",
+            ));
+        }
         let bitmap = bits.map_or(0, |bits| bits.len_for(layout.sync_size()));
         for slot in slots() {
             let superblock = Superblock {

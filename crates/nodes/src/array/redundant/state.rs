@@ -59,7 +59,7 @@ impl State {
 
     /// Whether no bit may be cleared: they record what members lack, or places that they do not know.
     pub(super) fn keeps_bits(&self) -> bool {
-        self.is_degraded() || self.facts.reshape.is_some()
+        self.is_degraded() || self.is_reshaping() || self.facts.reshape.is_some()
     }
 
     /// A change of what superblocks say. `urgent`: nothing is acknowledged before all members have it.

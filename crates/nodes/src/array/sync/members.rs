@@ -115,6 +115,12 @@ impl SyncManager {
                 "declare it failed (fail): a spare is rebuilt in its place",
             ));
         }
+        if self.array.is_reshaping() {
+            return Err(ArrayError::refused(
+                "the array is being reshaped: no member is replaced meanwhile",
+                "wait until that has ended (outboard array wait)",
+            ));
+        }
         let slots = self.array.slot_states();
         let state_of = |slot: SlotId| slots.iter().find(|(other, ..)| *other == slot);
         let member = self.array.named(name)?;

@@ -5,6 +5,7 @@
 //! * A reshape begins only with all members in sync, and with parity that fits.
 //! * Nothing is changed before all that it needs is there: spares, room in front of the data, a size that does not shrink.
 
+use block::{BlockDevice, Errno, IoError, Operation};
 use engine::clock;
 
 use super::super::format::{Level, Version};
@@ -20,9 +21,9 @@ use super::window::Stop;
 const WINDOW_MIN: u64 = 4 << 20;
 /// And without users.
 const WINDOW_MAX: u64 = 32 << 20;
-/// Smallest chunk that an array gets, bytes, and the largest.
+/// Smallest chunk that an array gets, bytes, and the largest: a window has one of each member in memory.
 const CHUNK_MIN: u64 = 4096;
-const CHUNK_MAX: u64 = 1 << 30;
+const CHUNK_MAX: u64 = 64 << 20;
 
 fn refused(what: impl Into<String>, next: &'static str) -> ArrayError {
     ArrayError::refused(what.into(), next)
@@ -74,12 +75,17 @@ impl SyncManager {
         }
         let is_chunk =
             |chunk: u64| chunk.is_power_of_two() && (CHUNK_MIN..=CHUNK_MAX).contains(&chunk);
-        if !is_chunk(form.chunk) || !is_chunk(facts.chunk) {
+        let block = u64::from(self.array.geometry().block_size);
+        let is_whole = form.chunk.is_multiple_of(block) && facts.chunk.is_multiple_of(block);
+        if !is_chunk(form.chunk) || !is_chunk(facts.chunk) || !is_whole {
             let what = format!(
                 "chunks of {} bytes do not become chunks of {}",
                 facts.chunk, form.chunk
             );
-            return Err(refused(what, "chunks are powers of two, from 4 KiB on"));
+            return Err(refused(
+                what,
+                "chunks are powers of two, from 4 KiB and a block of the members on, up to 64 MiB",
+            ));
         }
         if !facts.member_size.is_multiple_of(form.chunk) {
             let what = format!(
@@ -175,7 +181,12 @@ impl SyncManager {
             };
             let begun = self.now();
             let Some(moved) = self.array.move_rows(wanted).await? else {
-                return Ok(End::Well);
+                if !self.array.is_reshaping() {
+                    return Ok(End::Well);
+                }
+                let error = IoError::new(Errno::NoSpace, Operation::Write, None);
+                let why = "no row fits into what is free between old and new ones";
+                return Err(Stop::Failed(error.because(why)));
             };
             sync_job.rate.take(begun, moved.len);
             let now = self.now();

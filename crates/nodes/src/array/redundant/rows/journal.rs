@@ -255,7 +255,7 @@ impl RedundantArray {
         self.write_journal(journal, head.at, &image.data, image.len)
             .await?;
         head.at = journal.space.advance(head.at, image.len);
-        head.sequence += image.blocks;
+        head.sequence = head.sequence.wrapping_add(image.blocks);
         Ok(())
     }
 
@@ -305,7 +305,7 @@ impl RedundantArray {
         }
         head.tail = head.at;
         head.at = journal.space.advance(head.at, PAGE);
-        head.sequence += 1;
+        head.sequence = head.sequence.wrapping_add(1);
         Ok(())
     }
 

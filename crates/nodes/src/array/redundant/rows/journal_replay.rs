@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use block::{IoBufs, IoError, Range, WriteFlags};
+use block::{Errno, IoBufs, IoError, Operation, Range, WriteFlags};
 
 use super::super::super::ArrayError;
 use super::super::super::assembly::{Assembly, OtherKind};
@@ -156,6 +156,10 @@ impl RedundantArray {
                 }
                 None => {
                     let holder = view.holder(part).expect("no member is missing");
+                    if !holder.can_read(range) {
+                        let error = IoError::new(Errno::Io, Operation::Read, Some(range));
+                        return Err(error.because("a member noted it as bad"));
+                    }
                     holder.target.read(range).await?
                 }
             };

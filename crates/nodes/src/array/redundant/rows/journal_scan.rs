@@ -87,7 +87,8 @@ impl Scan<'_> {
             let block = MetaBlock::decode(&bytes, self.key, tail).ok();
             let [a, b, c, d, ..] = random_uuid();
             let random = u64::from(u32::from_le_bytes([a, b, c, d]));
-            found.next_sequence = block.map_or(random, |block| block.sequence + SEQUENCE_STEP);
+            found.next_sequence =
+                block.map_or(random, |block| block.sequence.wrapping_add(SEQUENCE_STEP));
             found.is_damaged = true;
             return Ok(found);
         };

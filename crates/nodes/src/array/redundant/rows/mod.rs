@@ -137,6 +137,11 @@ impl Rows {
         self.in_place.try_read().ok()
     }
 
+    /// The same, waiting for it.
+    pub(super) async fn in_place(&self) -> tokio::sync::RwLockReadGuard<'_, ()> {
+        self.in_place.read().await
+    }
+
     /// Whether regions of files may be handed out.
     pub(super) fn may_lend(&self) -> bool {
         !self.lends_nothing.load(Ordering::Acquire)

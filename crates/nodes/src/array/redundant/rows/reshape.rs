@@ -78,6 +78,8 @@ impl RedundantArray {
         let failed = |error: IoError| {
             ArrayError::refused(format!("the reshape cannot begin: {error}"), None)
         };
+        // A read that has just looked whether it may has a region by now.
+        drop(self.rows.in_place.write().await);
         self.returned().await?;
         let whole = Range::new(0, self.layout().sync_size());
         let turn = self.turn(Operation::Write, whole, Kind::Window).await;
@@ -156,6 +158,9 @@ impl RedundantArray {
                     // Another window came first.
                     continue;
                 }
+                // A power cut may have left members that know of an earlier position: what they would read is written over next.
+                array.level_members();
+                array.record_at_last().await.map_err(RowStop::Failed)?;
                 let mut data = array.read_old_rows(*before, old).await?;
                 data.extend(zeroes(Range::new(0, range.len - old.len).len_usize()));
                 array.write_new_rows(after, range, &data).await?;

@@ -189,8 +189,17 @@ impl RedundantArray {
                     drop((changing, stripe, unfinished));
                     return self.write_again(batch).await;
                 }
-                let outcome = self.write_row((section, row), &batch).await;
-                self.end_rows(changing, outcome).await
+                match self.is_passing() {
+                    false => {
+                        let outcome = self.write_row((section, row), &batch).await;
+                        self.end_rows(changing, outcome).await
+                    }
+                    // The array was stopped while rows were moved.
+                    true => {
+                        changing.in_flight = None;
+                        Err(IoError::new(Errno::ShuttingDown, Operation::Write, None))
+                    }
+                }
             }
             Err(error) => Err(error),
         };
@@ -407,7 +416,10 @@ impl RedundantArray {
             }
         }
         if outcome.result.is_err() {
-            self.lock().state.need(columns);
+            let state = &mut self.lock().state;
+            state.need(columns);
+            // With a journal superblocks say that parity fits everywhere, also before it forgets this row.
+            state.change(true);
         }
         outcome
     }
