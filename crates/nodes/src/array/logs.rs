@@ -3,7 +3,7 @@
 use block::{IoError, Node, Range};
 
 use super::ArrayError;
-use super::format::bad_blocks::{BadBlocks, LOG_MAX};
+use super::format::bad_blocks::{BadBlocks, LOG_MAX, of_data};
 use super::format::bitmap::{Bitmap, Bits};
 use super::format::{Superblock, features};
 use crate::read_within;
@@ -46,5 +46,7 @@ pub(super) async fn bad(
             "leave it out: which of its blocks are bad is not known",
         )
     })?;
-    Ok(found.runs().to_vec())
+    let data_at = superblock.data.offset;
+    let runs = found.runs().iter();
+    Ok(runs.filter_map(|run| of_data(data_at, *run)).collect())
 }

@@ -8,6 +8,7 @@ mod life;
 mod open;
 mod replace;
 mod reshape;
+mod reshape_limits;
 mod size;
 mod slow;
 mod striped;

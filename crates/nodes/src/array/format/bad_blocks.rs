@@ -1,9 +1,12 @@
 //! [`BadBlocks`]: the log of what cannot be read of a member. Pure.
 //!
 //! ```text
-//! 8 bytes for each run:  sector << 10 | sectors (1 to 512), counted from where the data begins
+//! 8 bytes for each run:  sector << 10 | sectors (1 to 512), counted from the beginning of the disk
 //! all ones               no more runs
 //! ```
+//!
+//! Linux adds the data offset before it notes a run, and reads the log as it is (`rdev_set_badblocks`, `super_1_load` and `is_badblock` of its
+//! `md`). [`from_data`] and [`of_data`] go from there to bytes of the data, and back.
 //!
 //! # Invariants
 //!
@@ -38,7 +41,21 @@ pub enum Problem {
     Run(u64),
 }
 
-/// What cannot be read of a member's data.
+/// Where bytes of a member's data, which begin at byte `data_at` of the disk, are on the disk.
+#[must_use]
+pub const fn from_data(data_at: u64, within: Range) -> Range {
+    Range::new(data_at + within.offset, within.len)
+}
+
+/// The data that are in `run` of the disk; `None`: it lies before all of them.
+#[must_use]
+pub fn of_data(data_at: u64, run: Range) -> Option<Range> {
+    let start = run.offset.max(data_at);
+    let end = run.end();
+    (start < end).then(|| Range::new(start - data_at, end - start))
+}
+
+/// What cannot be read of a member's disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadBlocks {
     runs: Vec<Range>,
@@ -118,7 +135,7 @@ impl BadBlocks {
         (Range::new(0, self.len).len_usize() / 8).min(RUNS_MAX)
     }
 
-    /// What cannot be read, bytes of the data; in order, apart from each other.
+    /// What cannot be read, bytes of the disk; in order, apart from each other.
     #[must_use]
     pub fn runs(&self) -> &[Range] {
         &self.runs

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use block::Range;
 use smallvec::SmallVec;
 
-use super::super::format::bad_blocks::BadBlocks;
+use super::super::format::bad_blocks::{BadBlocks, from_data, of_data};
 use super::super::format::{Role, Superblock, features};
 use super::super::member::Member;
 use super::layout::Layout;
@@ -127,7 +127,9 @@ impl Slot {
         };
         let log = member.superblock.bad_blocks.and_then(|place| {
             let mut log = BadBlocks::none(place.len, member.superblock.bad_blocks_shift).ok()?;
-            member.bad.iter().for_each(|run| log.add(*run));
+            let data_at = member.superblock.data.offset;
+            let bad = member.bad.iter();
+            bad.for_each(|run| log.add(from_data(data_at, *run)));
             Some(log)
         });
         let by_bitmap = member.superblock.features & features::RECOVERY_BITMAP != 0;
@@ -282,11 +284,13 @@ impl MemberTable {
         let Some(mut log) = member.log.clone().filter(|_| member.holds()) else {
             return LogChange::Impossible;
         };
-        bad.iter().for_each(|run| log.add(*run));
+        let data_at = member.superblock.data.offset;
+        let places = bad.iter();
+        places.for_each(|run| log.add(from_data(data_at, *run)));
         if log.encode().is_none() {
             return LogChange::Impossible;
         }
-        if log.runs() == &*member.bad {
+        if member.log.as_ref() == Some(&log) {
             return LogChange::Unchanged;
         }
         tracing::warn!(
@@ -304,18 +308,21 @@ impl MemberTable {
         let Some(log) = &member.log else {
             return LogChange::Impossible;
         };
-        if log.first_in(within).is_none() {
+        let place = from_data(member.superblock.data.offset, within);
+        if log.first_in(place).is_none() {
             return LogChange::Unchanged;
         }
         let mut log = log.clone();
-        log.remove(within);
+        log.remove(place);
         self.put_log(slot, log);
         LogChange::Changed
     }
 
     fn put_log(&mut self, slot: SlotId, log: BadBlocks) {
         let member = &mut self.slots[slot.0];
-        member.bad = log.runs().into();
+        let data_at = member.superblock.data.offset;
+        let runs = log.runs().iter();
+        member.bad = runs.filter_map(|run| of_data(data_at, *run)).collect();
         member.log = Some(log);
         member.log_changed = true;
         self.rebuild_view();

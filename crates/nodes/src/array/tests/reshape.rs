@@ -6,9 +6,8 @@ use block::{BlockDevice, Node, Range, TryIo, WriteFlags};
 use testkit::{MemDisk, block_on, pattern, single};
 
 use super::super::format::{Level, Version, features};
-use super::super::redundant::NewForm;
 use super::super::redundant::tests::kit::{DISK, MEMBER, RING, Recipe, options, superblock};
-use super::super::{AddOptions, Array, ArrayOptions, Candidate, MemberState, NewShape, open};
+use super::super::{AddOptions, Array, ArrayOptions, Candidate, NewShape, open};
 use super::open::candidates;
 
 /// A reshape, of an array that is made so.
@@ -19,7 +18,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    const fn devices(recipe: Recipe, parts: u32) -> Self {
+    pub(super) const fn devices(recipe: Recipe, parts: u32) -> Self {
         let shape = NewShape {
             parts: Some(parts),
             layout: None,
@@ -44,7 +43,7 @@ impl Case {
         (0..self.parts()).map(disk).collect()
     }
 
-    fn disks(&self) -> Vec<Node> {
+    pub(super) fn disks(&self) -> Vec<Node> {
         let disks = self.mem_disks().into_iter();
         disks.map(|disk| disk as Node).collect()
     }
@@ -65,7 +64,7 @@ impl Case {
     }
 
     /// It has ended: the array is as large as it should be, and what is new is zero.
-    async fn has_ended(&self, array: &Array) {
+    pub(super) async fn has_ended(&self, array: &Array) {
         let [before, after] = self.sizes();
         let status = array.status();
         assert_eq!(
@@ -117,17 +116,17 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-async fn write(array: &Array, range: Range, fill: u8) {
+pub(super) async fn write(array: &Array, range: Range, fill: u8) {
     let data = single(pattern(fill, range));
     array.write(range, data, WriteFlags::empty()).await.unwrap();
 }
 
 /// The whole array, and what it should hold.
 #[derive(Debug)]
-struct Content(Vec<u8>);
+pub(super) struct Content(Vec<u8>);
 
 impl Content {
-    fn of(case: &Case) -> Self {
+    pub(super) fn of(case: &Case) -> Self {
         Self(pattern(1, Range::new(0, case.sizes()[0])))
     }
 
@@ -137,7 +136,7 @@ impl Content {
         self.0[start..start + range.len_usize()].copy_from_slice(&pattern(fill, range));
     }
 
-    async fn check(&self, array: &Array, what: &str) {
+    pub(super) async fn check(&self, array: &Array, what: &str) {
         let all = Range::new(0, self.0.len() as u64);
         let found = array.read(all).await.unwrap().concat();
         let differs = found.iter().zip(&self.0).position(|(a, b)| a != b);
@@ -146,13 +145,13 @@ impl Content {
 }
 
 /// Moves one window; whether there was one.
-async fn one_step(array: &Array) -> bool {
+pub(super) async fn one_step(array: &Array) -> bool {
     let moved = array.by_hand().array.move_rows(1).await;
     moved.expect("rows can be moved").is_some()
 }
 
 /// Parity fits everywhere.
-async fn assert_fits(array: &Array, what: &str) {
+pub(super) async fn assert_fits(array: &Array, what: &str) {
     array.scrub(crate::array::SyncKind::Check).unwrap();
     array.by_hand().work().await.unwrap();
     let scrubbed = array.status().scrubbed.expect("it was scrubbed");
@@ -372,101 +371,6 @@ fn a_reshape_that_one_member_alone_knows_of_begins() {
 }
 
 #[test]
-fn what_cannot_be_reshaped_is_refused_by_name() {
-    let shape = |parts, layout, chunk| NewShape {
-        parts,
-        layout,
-        chunk,
-    };
-    let raid5 = Recipe::parity(Level::Raid5, 2, 3);
-    let old = Recipe {
-        version: Version::V1_0,
-        ..raid5.clone()
-    };
-    let cases = [
-        (
-            raid5.clone(),
-            shape(Some(2), None, None),
-            "does not get fewer",
-        ),
-        (
-            raid5.clone(),
-            shape(Some(3), None, None),
-            "has that form already",
-        ),
-        (
-            raid5.clone(),
-            shape(Some(4), None, None),
-            "it takes 1 spares more, and there are 0",
-        ),
-        (
-            raid5.clone(),
-            shape(None, Some(9), None),
-            "layout 9 of raid5 is not known",
-        ),
-        (
-            raid5.clone(),
-            shape(None, None, Some(5000)),
-            "do not become chunks of 5000",
-        ),
-        (
-            raid5.clone(),
-            shape(None, None, Some(128 << 10)),
-            "not made of whole chunks",
-        ),
-        (
-            raid5,
-            shape(None, None, Some(8192)),
-            "has 7680 bytes of room in front",
-        ),
-        (
-            old,
-            shape(None, Some(0), None),
-            "has 0 bytes of room in front",
-        ),
-        (
-            Recipe::mirror(2),
-            shape(Some(3), None, None),
-            "only arrays with parity",
-        ),
-    ];
-    for (recipe, shape, why) in cases {
-        block_on(async {
-            let disk = |_| Arc::new(MemDisk::new(DISK)) as Node;
-            let disks: Vec<Node> = (0..recipe.parts).map(disk).collect();
-            recipe.make(&disks).await;
-            let array = open(candidates(&disks), options()).await.unwrap();
-            let refused = array.reshape(shape).await.unwrap_err().to_string();
-            assert!(refused.contains(why), "{refused}");
-        });
-    }
-}
-
-#[test]
-fn nothing_else_is_done_while_a_reshape_goes_on() {
-    block_on(async {
-        let case = Case::devices(Recipe::parity(Level::Raid6, 2, 4), 5);
-        let disks = case.disks();
-        let array = case.begun(&disks).await;
-        let again = array.reshape(case.shape).await.unwrap_err().to_string();
-        assert!(again.contains("has that form already"), "{again}");
-        let scrub = array.scrub(crate::array::SyncKind::Check).unwrap_err();
-        assert!(scrub.to_string().contains("is being"), "{scrub}");
-        array.fail("b").await.unwrap();
-        let new = Arc::new(MemDisk::new(DISK)) as Node;
-        let new = Candidate::local("new", new);
-        array.add(new, AddOptions::default()).await.unwrap();
-        assert!(one_step(&array).await);
-        let members = array.status().members;
-        let added = members.iter().find(|member| member.name == "new").unwrap();
-        assert_eq!(added.state, MemberState::Spare);
-        array.by_hand().work().await.unwrap();
-        assert_eq!(array.status().working, 5, "then it is rebuilt");
-        assert_fits(&array, "rebuilt after the reshape").await;
-    });
-}
-
-#[test]
 fn the_fast_path_and_regions_of_files_wait_for_the_end() {
     block_on(async {
         let case = Case::devices(Recipe::parity(Level::Raid5, 2, 3), 4);
@@ -477,98 +381,5 @@ fn the_fast_path_and_regions_of_files_wait_for_the_end() {
         array.by_hand().work().await.unwrap();
         assert_eq!(array.try_read(range, &mut into), TryIo::Done);
         assert_eq!(into[..], pattern(1, range));
-    });
-}
-
-#[test]
-fn a_spare_that_fails_before_the_reshape_begins_ends_it_and_changes_nothing() {
-    block_on(async {
-        let case = Case::devices(Recipe::parity(Level::Raid5, 2, 3), 4);
-        let disks = case.disks();
-        case.recipe.make(&disks[..3]).await;
-        let array = open(candidates(&disks[..3]), options()).await.unwrap();
-        write(&array, Range::new(0, case.sizes()[0]), 1).await;
-        let spare = Candidate::local("spare", disks[3].clone());
-        array.add(spare, AddOptions::default()).await.unwrap();
-        let redundant = array.by_hand().array.clone();
-        let id = redundant.named("spare").unwrap();
-        array.fail("spare").await.unwrap();
-        let form = NewForm {
-            parts: 4,
-            layout: 2,
-            chunk: 4096,
-        };
-        let refused = redundant.begin_reshape(form, vec![id], 4096).await;
-        let refused = refused.unwrap_err().to_string();
-        assert!(refused.contains("has failed meanwhile"), "{refused}");
-        assert!(!redundant.is_reshaping() && array.status().parts == 3);
-        array.stop().await.unwrap();
-        let of = superblock(&disks[0]).await;
-        assert_eq!((of.members, of.reshape), (3, None));
-    });
-}
-
-#[test]
-fn spares_that_get_no_part_stay_spares_also_where_the_array_is_opened_in_the_midst_of_it() {
-    block_on(async {
-        let case = Case::devices(Recipe::parity(Level::Raid5, 2, 3), 4);
-        let mut disks = case.disks();
-        disks.push(Arc::new(MemDisk::new(DISK)));
-        case.recipe.make(&disks[..3]).await;
-        let array = open(candidates(&disks[..3]), options()).await.unwrap();
-        write(&array, Range::new(0, case.sizes()[0]), 1).await;
-        for (number, spare) in disks[3..].iter().enumerate() {
-            let spare = Candidate::local(format!("spare{number}"), spare.clone());
-            array.add(spare, AddOptions::default()).await.unwrap();
-        }
-        array.reshape(case.shape).await.unwrap();
-        assert!(one_step(&array).await);
-        let replaced = array.replace("a", None).await.unwrap_err().to_string();
-        assert!(replaced.contains("is being reshaped"), "{replaced}");
-        array.stop().await.unwrap();
-        let array = open(candidates(&disks), options()).await.unwrap();
-        let spares = || {
-            let members = array.status().members.into_iter();
-            members
-                .filter(|member| member.state == MemberState::Spare)
-                .count()
-        };
-        assert_eq!((array.status().working, spares()), (4, 1));
-        array.by_hand().work().await.unwrap();
-        case.has_ended(&array).await;
-        array.fail("b").await.unwrap();
-        array.by_hand().work().await.unwrap();
-        assert_eq!((array.status().working, spares()), (4, 0));
-        Content::of(&case).check(&array, "of the spare").await;
-        assert_fits(&array, "of the spare").await;
-    });
-}
-
-#[test]
-fn an_array_in_the_midst_of_a_reshape_is_read_and_never_forced() {
-    block_on(async {
-        let case = Case::devices(Recipe::parity(Level::Raid6, 2, 4), 5);
-        let disks = case.disks();
-        let array = case.begun(&disks).await;
-        assert!(one_step(&array).await);
-        array.stop().await.unwrap();
-        let forced = ArrayOptions {
-            force_dirty_degraded: true,
-            ..options()
-        };
-        let refused = open(candidates(&disks), forced).await;
-        let refused = refused.map_or_else(|error| error.to_string(), |_| String::new());
-        assert!(refused.contains("is not opened by force"), "{refused}");
-        let only_read = || ArrayOptions {
-            read_only: true,
-            ..options()
-        };
-        let two_less = candidates(&disks).into_iter().skip(2).collect();
-        for given in [candidates(&disks), two_less] {
-            let array = open(given, only_read()).await.unwrap();
-            Content::of(&case).check(&array, "only read").await;
-            let sync = array.status().sync.expect("it is not done");
-            assert_eq!(sync.kind, crate::array::SyncKind::Reshape);
-        }
     });
 }

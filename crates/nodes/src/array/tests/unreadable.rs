@@ -6,7 +6,7 @@ use std::time::Duration;
 use block::{BlockDevice, Errno, Node, Operation, Range, WriteFlags};
 use testkit::{Effect, Fault, FaultDisk, MemDisk, block_on, pattern, single};
 
-use super::super::format::bad_blocks::BadBlocks;
+use super::super::format::bad_blocks::{BadBlocks, of_data};
 use super::super::format::{Level, Version};
 use super::super::{
     Array, ArrayOptions, Candidate, ConsistencyChoice, CreateOptions, MemberState, NewMember,
@@ -109,10 +109,9 @@ impl Five {
         let superblock = newest(&found).expect("it is a member").1;
         let place = superblock.bad_blocks.expect("it has a log");
         let log = read_within(disk, place).await.expect("it can be read");
-        BadBlocks::decode(&log, 0)
-            .expect("it is good")
-            .runs()
-            .to_vec()
+        let log = BadBlocks::decode(&log, 0).expect("it is good");
+        let of_data = |run: &Range| of_data(superblock.data.offset, *run);
+        log.runs().iter().filter_map(of_data).collect()
     }
 }
 

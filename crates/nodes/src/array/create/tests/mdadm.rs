@@ -219,7 +219,7 @@ fn mdadm_reads_logs_of_bad_blocks() {
             .skip(1)
             .map(|line| line.trim().to_owned())
             .collect();
-        // Counted from where the data begins, as they are kept.
+        // Counted from the beginning of the disk, as they are kept.
         let line = |first: u64, count: u64| format!("{first} for {count} sectors");
         assert_eq!(
             runs,

@@ -3,7 +3,7 @@
 use block::Range;
 use proptest::prelude::*;
 
-use crate::array::format::bad_blocks::{BadBlocks, Problem, RUNS_MAX};
+use crate::array::format::bad_blocks::{BadBlocks, Problem, RUNS_MAX, from_data, of_data};
 
 fn sectors(first: u64, count: u64) -> Range {
     Range::new(first * 512, count * 512)
@@ -22,6 +22,19 @@ fn a_log_has_runs_as_linux_writes_them() {
     assert_eq!(log[..8], (100_u64 << 10 | 8).to_le_bytes());
     assert!(log[8..].iter().all(|byte| *byte == 0xff));
     assert_eq!(BadBlocks::decode(&log, 0), Ok(bad));
+}
+
+/// Linux adds the data offset before it notes a run.
+#[test]
+fn runs_are_counted_from_the_beginning_of_the_disk() {
+    let (data_at, within) = (2048 * 512, sectors(16, 8));
+    let mut bad = none();
+    bad.add(from_data(data_at, within));
+    let log = bad.encode().expect("there is room");
+    assert_eq!(log[..8], (2064_u64 << 10 | 8).to_le_bytes());
+    assert_eq!(of_data(data_at, bad.runs()[0]), Some(within));
+    assert_eq!(of_data(data_at, sectors(2047, 2)), Some(sectors(0, 1)));
+    assert_eq!(of_data(data_at, sectors(2040, 8)), None);
 }
 
 #[test]

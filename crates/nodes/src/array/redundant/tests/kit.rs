@@ -10,7 +10,7 @@ use block::{
 use testkit::single;
 
 use super::super::RedundantArray;
-use crate::array::format::bad_blocks::BadBlocks;
+use crate::array::format::bad_blocks::{BadBlocks, of_data};
 use crate::array::format::bitmap::{Bitmap, HEADER_LEN_USIZE};
 use crate::array::format::ppl::{self, PplHeader};
 use crate::array::format::r5l::{JournalKey, MetaBlock};
@@ -290,7 +290,9 @@ pub(in crate::array) async fn bits(disk: &Node) -> (Bitmap, Vec<usize>) {
 /// What a member's log of bad blocks says.
 pub(in crate::array) async fn bad(disk: &Node) -> Vec<Range> {
     let log = disk.read(Range::new(LOG, 512)).await.unwrap().concat();
-    BadBlocks::decode(&log, 0).unwrap().runs().to_vec()
+    let log = BadBlocks::decode(&log, 0).unwrap();
+    let runs = log.runs().iter();
+    runs.map(|run| of_data(DATA, *run).unwrap()).collect()
 }
 
 pub(in crate::array) async fn write(
