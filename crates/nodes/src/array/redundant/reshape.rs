@@ -318,13 +318,18 @@ impl RedundantArray {
         }
     }
 
-    /// Whether members may know of a position that is not used: what lies before it is not written any more.
-    pub(super) fn is_passing(&self) -> bool {
+    /// Whether `range` lies before a position that members may know of, and behind the one that is used: it is not written any more.
+    /// The window that was moved has these rows locked until both are the same, unless the array was stopped meanwhile.
+    pub(super) fn is_left_between(&self, range: Range) -> bool {
         let guarded = self.lock();
         let state = &guarded.state;
         let sections = state.members.layout.sections();
-        let known = state.facts.reshape.map(|reshape| reshape.position);
-        sections.is_reshaping() && known != Some(sections.after().range.end())
+        let used = sections.after().range.end();
+        let known = match state.facts.reshape {
+            Some(reshape) => reshape.position,
+            None => u64::MAX,
+        };
+        sections.is_reshaping() && range.end() > used && range.offset < known
     }
 
     /// Members are to know that the reshape has come to `position`.

@@ -189,7 +189,8 @@ impl RedundantArray {
                     drop((changing, stripe, unfinished));
                     return self.write_again(batch).await;
                 }
-                match self.is_passing() {
+                let mut pieces = batch.pieces.iter();
+                match pieces.any(|piece| self.is_left_between(piece.range)) {
                     false => {
                         let outcome = self.write_row((section, row), &batch).await;
                         self.end_rows(changing, outcome).await
