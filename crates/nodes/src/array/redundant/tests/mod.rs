@@ -8,6 +8,7 @@ mod faults;
 mod journal;
 pub(in crate::array) mod kit;
 mod layout;
+mod logged_rows;
 mod member_table;
 mod model;
 mod order;

@@ -6,20 +6,20 @@ use block::{BlockDevice, Errno, IoError, Node, Operation, Range, WriteFlags};
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use testkit::{
-    Effect, Fault, FaultDisk, MemDisk, Op, OpSpace, block_on, check_crashes, check_dropped_futures,
+    Effect, Fault, FaultDisk, MemDisk, OpSpace, block_on, check_crashes, check_dropped_futures,
     check_in_batches, one_of_each, ops, pattern, single,
 };
 
 use super::kit::{
     DATA, DISK, Heard, MEMBER, RING, Recipe, heard, options, put, recorded, superblock,
 };
+use super::logged_rows::{CHUNK, column, sum_of, without_trims};
 use crate::array::format::ppl::{self, PplHeader, PplProblem};
 use crate::array::format::{Level, Role};
 use crate::array::{
     AddOptions, Array, ArrayError, ArrayOptions, Candidate, MemberState, SyncRates, open,
 };
 
-const CHUNK: u64 = 4096;
 /// The smallest log: one header, and partial parity of 4 KiB.
 const SMALL: u64 = 8192;
 const FIRST: Range = Range::new(0, CHUNK);
@@ -73,34 +73,11 @@ async fn header(disk: &Node, at: u64) -> Result<PplHeader, PplProblem> {
     PplHeader::decode(&bytes.concat(), ppl::signature(&SIGNED))
 }
 
-/// What member `part` holds of row `row`.
-async fn column(disks: &[Node], part: usize, row: u64) -> Vec<u8> {
-    let range = Range::new(DATA + row * CHUNK, CHUNK);
-    disks[part].read(range).await.unwrap().concat()
-}
-
-async fn sum_of(disks: &[Node], row: u64) -> Vec<u8> {
-    let mut sum = vec![0; 4096];
-    for part in 0..disks.len() {
-        let held = column(disks, part, row).await;
-        sum.iter_mut()
-            .zip(held)
-            .for_each(|(sum, byte)| *sum ^= byte);
-    }
-    sum
-}
-
 const SPACE: OpSpace = OpSpace {
     size: 2 * MEMBER,
     block_size: 512,
     len_max: 40 << 10,
 };
-
-/// These without trims, which arrays with logs do not have.
-fn without_trims(mut list: Vec<Op>) -> Vec<Op> {
-    list.retain(|op| !matches!(op, Op::Trim { .. }));
-    list
-}
 
 /// A disk of zeroes is new; else what is there is opened.
 async fn open_or_make(recipe: Recipe, disks: Vec<Node>) -> Result<Node, IoError> {

@@ -72,7 +72,7 @@ fn a_member_gets_a_part_while_nothing_is_logged() {
             ];
             assert_eq!(read(&array, whole).await, expected.concat());
             for row in 0..16 {
-                let sum = sum_of(&disks, row).await;
+                let sum = sum_of(&disks[..4], row).await;
                 assert!(sum.iter().all(|byte| *byte == 0), "row {row}");
             }
         }

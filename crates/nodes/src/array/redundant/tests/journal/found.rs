@@ -47,7 +47,7 @@ fn data_that_linux_acknowledged_without_parity_are_written_with_it() {
         assert!(why.contains("data without parity (write-back)"), "{why}");
         let array = opened(&disks).await;
         assert_eq!(read(&array, Range::new(0, 12 * CHUNK)).await, expected);
-        assert!(sum_of(&disks, 0).await.iter().all(|byte| *byte == 0));
+        assert!(sum_of(&disks[..4], 0).await.iter().all(|byte| *byte == 0));
         array.stop().await.unwrap();
     });
 }
@@ -82,7 +82,7 @@ fn a_journal_without_a_beginning_is_damaged_and_all_parity_is_resynced() {
         let array = opened(&disks).await;
         assert_eq!(superblock(&disks[0]).await.synced_to, Some(0));
         array.by_hand().work().await.unwrap();
-        assert!(sum_of(&disks, 0).await.iter().all(|byte| *byte == 0));
+        assert!(sum_of(&disks[..4], 0).await.iter().all(|byte| *byte == 0));
         write(&array, FIRST, 3).await.unwrap();
         drop(array);
         let array = opened(&disks).await;

@@ -9,20 +9,20 @@ use block::{BlockDevice, IoError, Node, Operation, Range, WriteFlags};
 use proptest::prelude::*;
 use smallvec::smallvec;
 use testkit::{
-    MemDisk, Op, OpSpace, block_on, check_crashes, check_dropped_futures, check_in_batches,
+    MemDisk, OpSpace, block_on, check_crashes, check_dropped_futures, check_in_batches,
     one_of_each, ops, pattern, single,
 };
 
 use super::kit::{
     DATA, DISK, Heard, MEMBER, Recipe, SEQUENCE, heard, name, options, put, recorded, superblock,
 };
+use super::logged_rows::{CHUNK, column, sum_of, without_trims};
 use crate::array::format::Level;
 use crate::array::format::r5l::{
     JournalKey, JournalSpace, MetaBlock, PAGE, Payload, SEQUENCE_STEP,
 };
 use crate::array::{Array, ArrayError, ArrayOptions, Candidate, SyncRates, open};
 
-const CHUNK: u64 = 4096;
 /// Bytes of the disk with the journal, behind its superblock: with little room, space is used again and again.
 const SMALL: u64 = 40 * PAGE;
 const LARGE: u64 = 1 << 20;
@@ -105,34 +105,11 @@ async fn tail(disk: &Node) -> u64 {
     JournalSpace::of(&superblock(disk).await).tail(&bytes_of(disk, 4096).await)
 }
 
-/// What member `part` holds of row `row`.
-async fn column(disks: &[Node], part: usize, row: u64) -> Vec<u8> {
-    bytes_of(&disks[part], DATA + row * CHUNK).await
-}
-
-/// The sum of what members hold of a row of level 5.
-async fn sum_of(disks: &[Node], row: u64) -> Vec<u8> {
-    let mut sum = vec![0; 4096];
-    for part in 0..4 {
-        let held = column(disks, part, row).await;
-        sum.iter_mut()
-            .zip(held)
-            .for_each(|(sum, byte)| *sum ^= byte);
-    }
-    sum
-}
-
 const SPACE: OpSpace = OpSpace {
     size: 2 * MEMBER,
     block_size: 512,
     len_max: 40 << 10,
 };
-
-/// These without trims, which arrays with a journal do not have.
-fn without_trims(mut list: Vec<Op>) -> Vec<Op> {
-    list.retain(|op| !matches!(op, Op::Trim { .. }));
-    list
-}
 
 /// A disk of zeroes is new; else what is there is opened.
 async fn open_or_make(recipe: Recipe, disks: Vec<Node>) -> Result<Node, IoError> {
@@ -293,7 +270,7 @@ fn what_a_cut_left_half_written_is_whole_once_the_array_is_opened_and_nothing_is
                 assert_eq!(array.by_hand().array.needed(0), None);
                 assert_eq!(read(&array, Range::new(0, 12 * CHUNK)).await, expected);
                 if recipe.level == Level::Raid5 {
-                    assert!(sum_of(&disks, 0).await.iter().all(|byte| *byte == 0));
+                    assert!(sum_of(&disks[..4], 0).await.iter().all(|byte| *byte == 0));
                 }
                 array.stop().await.unwrap();
             });
