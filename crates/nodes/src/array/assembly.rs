@@ -95,6 +95,15 @@ pub(crate) struct Assembly {
     pub(crate) remarks: Vec<String>,
 }
 
+impl Assembly {
+    /// The member that keeps the journal, if it is here.
+    pub(crate) fn journal(&self) -> Option<&Member> {
+        let is_journal = |other: &&Other| other.kind == OtherKind::Journal;
+        let found = self.others.iter().find(is_journal);
+        found.map(|other| &other.member)
+    }
+}
+
 /// One part of an array.
 #[derive(Debug)]
 pub(crate) struct Part {

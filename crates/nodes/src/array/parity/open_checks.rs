@@ -3,7 +3,7 @@
 use block::{Geometry, Range, Support};
 
 use super::super::ArrayError;
-use super::super::assembly::{Assembly, Facts, Other, OtherKind};
+use super::super::assembly::{Assembly, Facts};
 use super::super::format::bitmap::Bits;
 use super::super::format::features;
 use super::super::member::Member;
@@ -114,8 +114,7 @@ fn lacks_journal(assembly: &Assembly) -> bool {
         .iter()
         .filter_map(|part| part.member.as_ref());
     let has_one = members.any(|member| member.superblock.features & features::JOURNAL != 0);
-    let is_journal = |other: &Other| matches!(other.kind, OtherKind::Journal);
-    has_one && !assembly.others.iter().any(is_journal)
+    has_one && assembly.journal().is_none()
 }
 
 /// Adds where parity is not to be trusted: what was not in sync, of it only what the bitmap says.

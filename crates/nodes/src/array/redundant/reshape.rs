@@ -155,7 +155,7 @@ impl MemberTable {
 
 impl State {
     /// The array begins to get another form. Nothing may be under way.
-    fn begin_reshape(
+    pub(super) fn begin_reshape(
         &mut self,
         form: NewForm,
         spares: &[SlotId],
@@ -196,7 +196,7 @@ impl State {
     }
 
     /// Members are to know that the reshape has come to `position`. Requests go on as before until they do.
-    fn pass(&mut self, position: u64) {
+    pub(super) fn pass(&mut self, position: u64) {
         let layout = &self.members.layout;
         let sections = layout.sections();
         let size = row_section::size_of(&sections.after().layout, self.facts.member_size);
@@ -223,8 +223,8 @@ impl State {
         has_ended
     }
 
-    /// By how much data of all members can be moved to the beginning, at least by `least`.
-    fn room_in_front(&self, spares: &[SlotId], least: u64) -> Result<u64, ArrayError> {
+    /// By how much data of all members are moved to the beginning, at least by `least`.
+    fn distance(&self, spares: &[SlotId], least: u64) -> Result<u64, ArrayError> {
         let bitmap = self.bits.as_ref().map_or(0, Bits::len_on_disk);
         let slots = self.members.slots.iter();
         let slots = slots.filter(|slot| slot.holds() || spares.contains(&slot.target.slot));
@@ -242,7 +242,8 @@ impl State {
             ));
         }
         // Half of it is left to the next one.
-        Ok((room / 2).min(MOVED_MAX) / least * least).map(|moved| moved.max(least))
+        let moved = (room / 2).min(MOVED_MAX) / least * least;
+        Ok(moved.max(least))
     }
 }
 
@@ -275,7 +276,7 @@ impl RedundantArray {
         let guarded = self.lock();
         let state = &guarded.state;
         let least = form.chunk.max(state.facts.chunk);
-        let moved = state.room_in_front(spares, least)?;
+        let moved = state.distance(spares, least)?;
         let bitmap = state.bits.as_ref().map_or(0, Bits::len_on_disk);
         for slot in &state.members.slots {
             if !slot.holds() && !spares.contains(&slot.target.slot) {
@@ -295,19 +296,6 @@ impl RedundantArray {
             places.check("the array is not reshaped", &slot.target.name, "")?;
         }
         Ok(moved)
-    }
-
-    /// The array begins to get another form, in memory. Nothing may be under way.
-    ///
-    /// # Errors
-    /// The form cannot be.
-    pub(super) fn set_reshaping(
-        &self,
-        form: NewForm,
-        spares: &[SlotId],
-        moved: u64,
-    ) -> Result<(), ArrayError> {
-        self.lock().state.begin_reshape(form, spares, moved)
     }
 
     /// Members that are one commit behind the others are not from the next commit on.
@@ -330,11 +318,6 @@ impl RedundantArray {
             None => u64::MAX,
         };
         sections.is_reshaping() && range.end() > used && range.offset < known
-    }
-
-    /// Members are to know that the reshape has come to `position`.
-    pub(super) fn pass(&self, position: u64) {
-        self.lock().state.pass(position);
     }
 
     /// They know: requests go where it was moved to. At the end the array has its new size.

@@ -153,7 +153,7 @@ impl RowSections {
             }),
             len: facts.member_size + reshape.moved,
         };
-        if sections.overlap() {
+        if sections.free_behind().is_none() {
             return Err(ArrayError::refused(
                 format!(
                     "the array was being reshaped, and where it had come to, byte {position}, old and new data lie over each other"
@@ -162,11 +162,6 @@ impl RowSections {
             ));
         }
         Ok(sections)
-    }
-
-    /// Whether places of both hold something.
-    fn overlap(&self) -> bool {
-        self.free_behind().is_none()
     }
 
     /// Bytes of each member between what holds something before the position and behind it. `None`: they overlap.

@@ -20,8 +20,9 @@ use std::collections::BTreeMap;
 use block::{Errno, IoBufs, IoError, Operation, Range, WriteFlags};
 
 use super::super::super::ArrayError;
-use super::super::super::assembly::{Assembly, OtherKind};
+use super::super::super::assembly::Assembly;
 use super::super::super::format::r5l::{JournalSpace, PAGE, PAGE_USIZE};
+use super::super::super::member::Member;
 use super::super::super::parity::journal_columns::FoundColumn;
 use super::super::super::parity::stripe_compute::parities_of;
 use super::super::RedundantArray;
@@ -196,15 +197,13 @@ pub(in crate::array) async fn refuse_stale_members(assembly: &Assembly) -> Resul
     let Some(found) = scan(assembly).await? else {
         return Ok(());
     };
-    let mut others = assembly.others.iter();
-    let journal = others.find(|other| other.kind == OtherKind::Journal);
-    let journal = &journal.expect("it was read").member;
+    let journal = assembly.journal().expect("it was read");
     let is_stale = found.has_cached() || found.is_damaged || {
         let failed = |source| ArrayError::Read {
             member: journal.name.clone(),
             source,
         };
-        let stale = lacks_a_page(assembly, &found).await;
+        let stale = lacks_a_page(assembly, journal, &found).await;
         stale.map_err(failed)?
     };
     if !is_stale {
@@ -220,10 +219,11 @@ pub(in crate::array) async fn refuse_stale_members(assembly: &Assembly) -> Resul
 }
 
 /// Whether a member lacks a page that the journal has.
-async fn lacks_a_page(assembly: &Assembly, found: &FoundLog) -> Result<bool, IoError> {
-    let mut others = assembly.others.iter();
-    let journal = others.find(|other| other.kind == OtherKind::Journal);
-    let journal = &journal.expect("it was read").member;
+async fn lacks_a_page(
+    assembly: &Assembly,
+    journal: &Member,
+    found: &FoundLog,
+) -> Result<bool, IoError> {
     let space = JournalSpace::of(&journal.superblock);
     for (part, range, at) in found.pages() {
         let holder = &assembly.parts[part];

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use block::{IoError, Node, Range};
 
-use super::super::super::assembly::{Assembly, Other, OtherKind};
+use super::super::super::assembly::Assembly;
 use super::super::super::external_input::random_uuid;
 use super::super::super::format::r5l::{
     JournalKey, JournalSpace, MetaBlock, PAGE, PAGE_USIZE, SEQUENCE_STEP, len_min,
@@ -125,22 +125,12 @@ impl From<IoError> for ScanProblem {
     }
 }
 
-/// The member that keeps the journal, if there is one.
-fn keeper(assembly: &Assembly) -> Option<&Member> {
-    let is_journal = |other: &&Other| other.kind == OtherKind::Journal;
-    assembly
-        .others
-        .iter()
-        .find(is_journal)
-        .map(|other| &other.member)
-}
-
 /// Reads the journal of an array. `None`: it has none here.
 ///
 /// # Errors
 /// It cannot be read, or names places that the array does not have.
 pub(in crate::array) async fn scan(assembly: &Assembly) -> Result<Option<FoundLog>, ArrayError> {
-    let Some(member) = keeper(assembly) else {
+    let Some(member) = assembly.journal() else {
         return Ok(None);
     };
     let layout = layout_of(&assembly.facts)?;
@@ -188,7 +178,7 @@ impl Journal {
         assembly: &Assembly,
         options: &ArrayOptions,
     ) -> Result<Option<Self>, ArrayError> {
-        let Some(member) = keeper(assembly).filter(|_| !options.read_only) else {
+        let Some(member) = assembly.journal().filter(|_| !options.read_only) else {
             return Ok(None);
         };
         let geometry = member.disk.geometry();

@@ -44,7 +44,7 @@ impl RedundantArray {
 
     /// Reads `range` where members have all of it; nothing is computed, and no reshape is going on or begins meanwhile.
     async fn read_directly(&self, range: Range) -> Option<IoBufs> {
-        let _in_place = self.rows.in_place.read().await;
+        let _in_place = self.rows.in_place().await;
         let layout = self.layout();
         if layout.is_reshaping() {
             return None;

@@ -20,8 +20,9 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::super::super::ArrayError;
 use super::super::super::parity::member_reads::SpanReader;
-use super::super::super::parity::plan::{Bytes, footprint, run, single};
-use super::super::super::parity::stripe_compute::{MemberWrite, parity_writes};
+use super::super::super::parity::plan::{Bytes, footprint};
+use super::super::super::parity::stripe_compute::parity_writes;
+use super::super::super::parity::stripe_gather::RowPiece;
 use super::super::super::parity::stripe_plan::{ParityTrust, StripeMembers, plan_stripe};
 use super::super::RedundantArray;
 use super::super::member_table::Failing;
@@ -32,6 +33,7 @@ use super::super::row_section::RowSection;
 use super::super::state::State;
 use super::columns::{Columns, held};
 use super::sync::RowStop;
+use super::write::data_writes;
 use crate::blocks::slice;
 use crate::zeroes::zeroes;
 
@@ -85,7 +87,7 @@ impl RedundantArray {
         let turn = self.turn(Operation::Write, whole, Kind::Window).await;
         let _turn = turn.map_err(failed)?;
         let _in_place = self.rows.in_place.write().await;
-        self.set_reshaping(form, spares, moved)?;
+        self.lock().state.begin_reshape(form, spares, moved)?;
         if self.rows.logs().is_some() {
             let name = self.name();
             tracing::warn!(
@@ -164,7 +166,7 @@ impl RedundantArray {
                 let mut data = array.read_old_rows(*before, old).await?;
                 data.extend(zeroes(Range::new(0, range.len - old.len).len_usize()));
                 array.write_new_rows(after, range, &data).await?;
-                array.pass(range.end());
+                array.lock().state.pass(range.end());
                 array.record_at_last().await.map_err(RowStop::Failed)?;
                 array.passed();
                 return Ok(Some(range));
@@ -210,18 +212,9 @@ impl RedundantArray {
         row: u64,
         data: IoBufs,
     ) -> Result<(), RowStop> {
-        let (layout, start) = (&section.layout, row * section.layout.row_len());
-        let mut writes = Vec::new();
-        let mut at = start;
-        while at < start + layout.row_len() {
-            let chunk = Range::new(at, run(layout, at));
-            let skip = Range::new(0, at - start).len_usize();
-            writes.push(MemberWrite {
-                bytes: single(layout, chunk).expect("a run lies on one part"),
-                data: slice(&data, skip, chunk.len_usize()),
-            });
-            at = chunk.end();
-        }
+        let layout = &section.layout;
+        let range = Range::new(row * layout.row_len(), layout.row_len());
+        let mut writes = data_writes(layout, &[RowPiece { range, data }]);
         let columns = Columns::of(self, section, section.columns_of(row));
         let members = StripeMembers {
             lost: &columns.lost,

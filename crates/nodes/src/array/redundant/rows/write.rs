@@ -61,10 +61,10 @@ async fn read_all(
     (failed.len() == before).then_some(answers)
 }
 
-/// What a batch writes to parts with data.
-fn data_writes(layout: &Layout, batch: &RowBatch) -> Vec<MemberWrite> {
+/// What pieces of a row are to parts with data.
+pub(super) fn data_writes(layout: &Layout, pieces: &[RowPiece]) -> Vec<MemberWrite> {
     let mut writes = Vec::new();
-    for piece in &batch.pieces {
+    for piece in pieces {
         let mut at = piece.range.offset;
         while at < piece.range.end() {
             let len = run(layout, at).min(piece.range.end() - at);
@@ -182,24 +182,22 @@ impl RedundantArray {
         let result = match begun {
             Ok(mut changing) => {
                 let layout = self.layout();
-                let holds = |piece: &RowPiece| section.still_holds(layout.sections(), piece.range);
+                let sections = layout.sections();
+                let holds = |piece: &RowPiece| section.still_holds(sections, piece.range);
                 if !batch.pieces.iter().all(holds) {
                     // A reshape has moved it: nothing was sent.
                     changing.in_flight = None;
                     drop((changing, stripe, unfinished));
                     return self.write_again(batch).await;
                 }
-                let mut pieces = batch.pieces.iter();
-                match pieces.any(|piece| self.is_left_between(piece.range)) {
-                    false => {
-                        let outcome = self.write_row((section, row), &batch).await;
-                        self.end_rows(changing, outcome).await
-                    }
+                let is_left = |piece: &RowPiece| self.is_left_between(piece.range);
+                if sections.is_reshaping() && batch.pieces.iter().any(is_left) {
                     // The array was stopped while rows were moved.
-                    true => {
-                        changing.in_flight = None;
-                        Err(IoError::new(Errno::ShuttingDown, Operation::Write, None))
-                    }
+                    changing.in_flight = None;
+                    Err(IoError::new(Errno::ShuttingDown, Operation::Write, None))
+                } else {
+                    let outcome = self.write_row((section, row), &batch).await;
+                    self.end_rows(changing, outcome).await
                 }
             }
             Err(error) => Err(error),
@@ -246,7 +244,7 @@ impl RedundantArray {
 
     /// Writes a row, of which the caller has the turn.
     async fn write_row(&self, (section, row): (RowSection, u64), batch: &RowBatch) -> RowOutcome {
-        let new = data_writes(&section.layout, batch);
+        let new = data_writes(&section.layout, &batch.pieces);
         if let Some(journal) = &self.rows.journal {
             let written = self.write_journaled_row((section, row), new, batch, journal);
             return written.await;
