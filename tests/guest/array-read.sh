@@ -161,19 +161,19 @@ for level in 1 5 6 10; do
     host recovering B
 done
 
-# Bad blocks are read from others. The host spoils what lies there.
+# Bad blocks are read from others. The host spoils what lies there. Their logs count from the beginning of the disk.
 for level in 1 5 10; do
     create 1.2 $level ABC $(test $level = 1 || echo --chunk=16)
     fill 0
-    echo "104 8" >/sys/block/md0/md/dev-vdb/bad_blocks
-    echo "2048 16" >/sys/block/md0/md/dev-vda/bad_blocks
+    from=$(cat /sys/block/md0/md/dev-vda/offset)
+    echo "$((from + 104)) 8" >/sys/block/md0/md/dev-vdb/bad_blocks
+    echo "$((from + 2048)) 16" >/sys/block/md0/md/dev-vda/bad_blocks
     # The log is written with the next change of the superblock. What is written there is good again: this is
     # elsewhere.
     dd if=/dev/vdg of=/dev/md0 bs=64k skip=60 seek=60 count=1 conv=fsync,notrunc 2>/dev/null
-    from=$(cat /sys/block/md0/md/dev-vda/offset)
     mdadm --stop --quiet /dev/md0
-    host spoil B $from 104 8
-    host spoil A $from 2048 16
+    host spoil B $((from + 104)) 8
+    host spoil A $((from + 2048)) 16
     host read $name-bad $members : 0 0 $size
 done
 #: host
@@ -240,9 +240,9 @@ pattern)
     head -c 48M /dev/urandom >PATTERN.img
     ;;
 spoil)
-    mdadm --examine-badblocks $2.img | grep "$4 for $5 sectors"
-    head -c $(($5 * 512)) /dev/zero | tr '\0' x |
-        dd of=$2.img bs=512 seek=$(($3 + $4)) conv=notrunc status=none
+    mdadm --examine-badblocks $2.img | grep "$3 for $4 sectors"
+    head -c $(($4 * 512)) /dev/zero | tr '\0' x |
+        dd of=$2.img bs=512 seek=$3 conv=notrunc status=none
     ;;
 recovering)
     mdadm --examine $2.img | grep 'Recovery Offset : 4096'

@@ -47,7 +47,7 @@ md() {
 }
 
 idle() {
-    for _ in $(seq 600); do
+    for _ in $(seq 2400); do
         case $(md sync_action) in
         idle | frozen) return ;;
         esac

@@ -42,9 +42,9 @@ serve() {
     outboard serve "photos=$disk" "$@" --listen "unix:$PWD/socket" --exit-with-parent >served 2>&1 &
     server=$!
     uri="nbd+unix:///?socket=$PWD/socket"
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         test ! -e socket || return 0
-        sleep 0.02
+        sleep 0.05
     done
     cat served
     exit 1
