@@ -3,7 +3,7 @@
 use outboard_tests::image::{Folder, MIB};
 use outboard_tests::server::{By, Server};
 
-use super::{SECONDS, alone, doctor, names};
+use super::{SECONDS, alone, doctor, names, runs_long_tests};
 
 #[test]
 fn a_throttled_disk_is_named_and_so_is_what_is_below_it() {
@@ -19,6 +19,9 @@ fn a_throttled_disk_is_named_and_so_is_what_is_below_it() {
 
 #[test]
 fn a_throttled_disk_is_named_through_a_server() {
+    if !runs_long_tests() {
+        return;
+    }
     let _alone = alone();
     let folder = Folder::new();
     let image = folder.at("a.img");
@@ -35,6 +38,9 @@ fn a_throttled_disk_is_named_through_a_server() {
 
 #[test]
 fn a_queue_that_is_too_short_is_named_and_the_depth_that_helps_is_reported() {
+    if !runs_long_tests() {
+        return;
+    }
     let _alone = alone();
     let folder = Folder::new();
     let server = Server::start(&["late=delay(memory(64M), read=10ms)"]);

@@ -10,7 +10,7 @@ use outboard_tests::server::{By, LIMIT, Server};
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{alone, doctor, names};
+use super::{alone, doctor, names, runs_long_tests};
 
 /// Data that no filesystem keeps as a hole.
 fn fill(path: &Path, mib: usize) {
@@ -97,6 +97,9 @@ impl Drop for Ssh {
 
 #[test]
 fn a_slow_protocol_is_named_and_not_the_disk_or_the_wire() {
+    if !runs_long_tests() {
+        return;
+    }
     let needs = [
         requires::root(),
         requires::fuse(),
@@ -153,6 +156,9 @@ fn a_cache_that_hides_it_all_is_said_as_such() {
 
 #[test]
 fn a_mount_over_nbd_is_followed_to_the_servers_disk() {
+    if !runs_long_tests() {
+        return;
+    }
     let Some(world) = World::new() else {
         return;
     };

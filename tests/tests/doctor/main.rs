@@ -4,6 +4,8 @@
 //! measurement, the doctor is run again: what it must not do is to be wrong each time. A machine under load
 //! takes its time for everything, so that the doctor says that steps did not fit into what it was given;
 //! each time that it is run again it is given twice as much.
+//!
+//! `cargo xtask test` runs one of each kind; `cargo xtask soak doctor` runs all of them, and the table of `sweep`.
 
 mod behaviour;
 mod blocks;
@@ -27,6 +29,14 @@ const TRIES: usize = 4;
 
 /// Of one answer, on a machine that has a lot else to do.
 const LIMIT: Duration = Duration::from_secs(240);
+
+/// Set by `cargo xtask soak doctor`: tests that take long run, too.
+const LONG: &str = "OUTBOARD_DOCTOR_LONG";
+
+/// Whether the tests that `cargo xtask test` leaves out are run: three minutes, and ten more for the table of `sweep`.
+fn runs_long_tests() -> bool {
+    std::env::var_os(LONG).is_some()
+}
 
 /// Only one test measures at a time.
 static ALONE: Mutex<()> = Mutex::new(());

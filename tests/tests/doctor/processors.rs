@@ -7,7 +7,7 @@ use outboard_tests::said::{self, run};
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{alone, doctor, names};
+use super::{alone, doctor, names, runs_long_tests};
 use outboard_tests::server::LIMIT;
 
 /// Another process that keeps a core busy, and leaves little of it to processes with a lower priority.
@@ -77,6 +77,9 @@ fn a_server_with_a_core_that_another_process_keeps_busy_is_named() {
 
 #[test]
 fn a_client_with_a_core_that_another_process_keeps_busy_is_named() {
+    if !runs_long_tests() {
+        return;
+    }
     if !can_pin() {
         return;
     }
@@ -100,6 +103,9 @@ fn a_client_with_a_core_that_another_process_keeps_busy_is_named() {
 
 #[test]
 fn encryption_that_takes_most_of_the_time_is_named() {
+    if !runs_long_tests() {
+        return;
+    }
     let _alone = alone();
     let folder = Folder::new();
     let certificates = folder.at("certificates");

@@ -9,7 +9,7 @@ use outboard_tests::server::LIMIT;
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{alone, doctor, names};
+use super::{alone, doctor, names, runs_long_tests};
 
 /// A cgroup with a quota; removed when dropped, after the processes in it.
 pub(super) struct QuotaGroup {
@@ -103,6 +103,9 @@ fn a_server_that_limits_its_own_rate_is_named_and_not_its_processor_or_disk() {
 
 #[test]
 fn a_quota_of_the_server_is_named_with_its_file() {
+    if !runs_long_tests() {
+        return;
+    }
     if !requires::all(&[requires::root()]) {
         return;
     }

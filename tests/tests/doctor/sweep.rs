@@ -20,10 +20,8 @@ use testkit::requires;
 
 use super::network::{Network, can_make_networks};
 use super::servers::QuotaGroup;
-use super::{alone, diagnosis, doctor, limiter};
+use super::{alone, diagnosis, doctor, limiter, runs_long_tests};
 
-/// Set by `cargo xtask soak doctor`.
-const SWEEP: &str = "OUTBOARD_DOCTOR_SWEEP";
 /// For each verdict.
 const SECONDS: u32 = 20;
 /// Bytes of images.
@@ -301,7 +299,7 @@ fn grade(told: &Value, truth: (&str, &str)) -> &'static str {
 
 #[test]
 fn every_rigged_system_gets_the_right_verdict() {
-    if std::env::var_os(SWEEP).is_none() {
+    if !runs_long_tests() {
         return;
     }
     let needs = [requires::command("nbdkit"), requires::command("qemu-nbd")];

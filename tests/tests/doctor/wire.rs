@@ -5,7 +5,7 @@ use outboard_tests::image::Folder;
 use testkit::requires;
 
 use super::network::{Network, WIRE, can_make_networks, step_of};
-use super::{SECONDS, alone, diagnoses, doctor, limiter, names, names_for};
+use super::{SECONDS, alone, diagnoses, doctor, limiter, names, names_for, runs_long_tests};
 
 #[test]
 fn a_slow_wire_is_named_and_distinguished_from_a_slow_server() {
@@ -47,6 +47,9 @@ fn a_slow_wire_is_named_and_distinguished_from_a_slow_server() {
 /// The near end is held to half of the far one's rate, so that the two directions can be distinguished.
 #[test]
 fn the_wire_is_measured_by_itself_both_ways() {
+    if !runs_long_tests() {
+        return;
+    }
     if !can_make_networks() || !requires::all(&[requires::command("iperf3")]) {
         return;
     }
@@ -90,6 +93,9 @@ fn the_wire_is_measured_by_itself_both_ways() {
 /// The disk carries 0.75 of the wire: near enough to the wire's end that its bound alone would be named.
 #[test]
 fn a_disk_that_is_a_little_slower_than_the_wire_is_named() {
+    if !runs_long_tests() {
+        return;
+    }
     if !can_make_networks() {
         return;
     }
@@ -118,6 +124,9 @@ fn a_disk_that_is_a_little_slower_than_the_wire_is_named() {
 /// The link reports a hundred times what the queue behind it lets through, so iperf3 is what knows.
 #[test]
 fn a_wire_is_named_for_writes_to_what_is_mounted() {
+    if !runs_long_tests() {
+        return;
+    }
     let Some(world) = World::new() else {
         return;
     };
