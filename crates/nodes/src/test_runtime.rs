@@ -12,18 +12,6 @@ pub(crate) fn timed<F: Future>(future: F) -> F::Output {
     engine::run(&config, |_| future).expect("threads are everywhere")
 }
 
-/// Runs `future` by a clock that is stopped while any task runs and advances, to the next timer,
-/// only where all wait. Times are then exact, however busy the machine is.
-pub(crate) fn on_stopped_clock<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
-    runtime
-        .expect("a runtime needs only memory")
-        .block_on(future)
-}
-
 /// Whether a future is ready when it is polled now.
 pub(crate) async fn is_ready<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool {
     std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context).is_ready()))

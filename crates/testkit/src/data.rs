@@ -40,12 +40,15 @@ pub async fn moments(mut count: u8) {
     .await;
 }
 
-/// Runs `future` on this thread, without the engine.
+/// Runs `future` on this thread, without the engine, by a clock that is stopped while any task runs and advances, to the
+/// next timer, only where all wait: what paces itself takes no time, however fast the machine is.
 ///
 /// # Panics
 /// If the system has no room for a runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
         .build()
         .expect("a current-thread runtime needs only memory")
         .block_on(future)

@@ -15,7 +15,7 @@ use testkit::{
 };
 
 use super::{Delay, DelayTimes};
-use crate::test_runtime::{is_ready, on_stopped_clock, timed};
+use crate::test_runtime::{is_ready, timed};
 
 const SIZE: u64 = 64 * 1024;
 const RANGE: Range = Range::new(4096, 4096);
@@ -144,7 +144,7 @@ fn the_longest_jitter_there_is_does_not_overflow() {
 
 #[test]
 fn each_kind_of_request_waits_for_its_own_delay() {
-    on_stopped_clock(async {
+    block_on(async {
         for late in KINDS {
             let disk = delay(only(late));
             for sent in KINDS {
@@ -163,7 +163,7 @@ fn each_kind_of_request_waits_for_its_own_delay() {
 
 #[test]
 fn requests_wait_side_by_side() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = delay(DelayTimes::all(WAIT));
         let begun = clock::now();
         join_all((0..100).map(|_| send(&disk, Operation::Read))).await;
@@ -194,7 +194,7 @@ fn what_is_late_is_not_answered_in_line_nor_gone_around() {
 
 #[test]
 fn a_request_that_is_dropped_while_it_waits_was_never_sent() {
-    on_stopped_clock(async {
+    block_on(async {
         let child = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
         let disk = Delay::new(child.clone(), only(Operation::Write));
         {

@@ -18,7 +18,7 @@ use testkit::{
 use super::plan::{Cost, cost};
 use super::state::Bucket;
 use super::{Rates, Throttle};
-use crate::test_runtime::{is_ready, on_stopped_clock, timed};
+use crate::test_runtime::{is_ready, timed};
 
 const SIZE: u64 = 64 * 1024;
 const RANGE: Range = Range::new(4096, 4096);
@@ -211,7 +211,7 @@ fn the_largest_rates_and_the_longest_requests_do_not_overflow() {
 #[test]
 fn requests_end_in_the_order_of_arrival_at_the_configured_rate() {
     const READS: u64 = 20;
-    on_stopped_clock(async {
+    block_on(async {
         // 4 ms each, whole steps of the clock.
         let disk = throttle(rates(1_024_000, 0));
         let order = Mutex::new(Vec::new());
@@ -228,7 +228,7 @@ fn requests_end_in_the_order_of_arrival_at_the_configured_rate() {
 
 #[test]
 fn a_request_larger_than_the_burst_is_carried_out() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = throttle(rates(1_000_000, 512));
         let range = Range::new(0, SIZE);
         assert_eq!(disk.read(range).await.unwrap().concat().len(), 65_536);
@@ -237,7 +237,7 @@ fn a_request_larger_than_the_burst_is_carried_out() {
 
 #[test]
 fn a_cancelled_request_delays_no_other() {
-    on_stopped_clock(async {
+    block_on(async {
         // 50 ms each: five seconds in line.
         let disk = throttle(Rates {
             ops_per_s: per_s(20),
@@ -258,7 +258,7 @@ fn a_cancelled_request_delays_no_other() {
 
 #[test]
 fn a_dropped_request_never_reaches_the_disk_below() {
-    on_stopped_clock(async {
+    block_on(async {
         let child = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
         let disk = Throttle::new(child.clone(), rates(1, 0));
         {
@@ -273,7 +273,7 @@ fn a_dropped_request_never_reaches_the_disk_below() {
 
 #[test]
 fn writes_that_wait_for_their_own_rate_hold_no_read_up() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = throttle(Rates {
             write_bytes_per_s: per_s(1),
             ..rates(1_000_000_000, 1_000_000)
@@ -295,7 +295,7 @@ fn writes_that_wait_for_their_own_rate_hold_no_read_up() {
 
 #[test]
 fn the_fast_path_uses_the_burst_and_overtakes_no_request() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = throttle(Rates {
             read_ops_per_s: per_s(5),
             burst_ops: Some(2),
@@ -323,7 +323,7 @@ fn the_fast_path_uses_the_burst_and_overtakes_no_request() {
 
 #[test]
 fn what_would_wait_below_costs_nothing() {
-    on_stopped_clock(async {
+    block_on(async {
         let child = HeldDisk::new(Arc::new(MemDisk::new(SIZE)));
         let disk = Throttle::new(
             child.clone(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use block::{BlockDevice, Errno, Node, Range};
 use engine::clock;
-use testkit::{CrashDisk, single};
+use testkit::{CrashDisk, block_on, single};
 
 use super::VALID_FOR;
 use super::superblock_check::{SuperblockCheck, check};
@@ -20,7 +20,6 @@ use crate::array::tests::two_hosts::halves::ReopenHalf;
 use crate::array::{
     Array, ArrayEvent, ArrayOptions, Candidate, MemberState, MemberStatus, Takeover, open,
 };
-use crate::test_runtime::on_stopped_clock;
 
 thread_local! {
     /// The arrays of this thread do not look.
@@ -142,7 +141,7 @@ fn assert_failed(far: &MemberStatus, why: &str) {
 
 #[test]
 fn a_blank_disk_that_the_server_comes_back_with_is_never_written() {
-    on_stopped_clock(async {
+    block_on(async {
         let pair = Pair::start(false).await;
         let far = pair.swapped(&disk(Vec::new())).await;
         assert_failed(&far, "it has no superblock");
@@ -151,7 +150,7 @@ fn a_blank_disk_that_the_server_comes_back_with_is_never_written() {
 
 #[test]
 fn a_member_of_another_array_is_never_written() {
-    on_stopped_clock(async {
+    block_on(async {
         let others = [disk(Vec::new()), disk(Vec::new())];
         let nodes = others.each_ref().map(|disk| disk.clone() as Node);
         Recipe::mirror(2).make_other(&nodes).await;
@@ -163,7 +162,7 @@ fn a_member_of_another_array_is_never_written() {
 
 #[test]
 fn the_other_half_in_the_place_of_this_one_is_never_written() {
-    on_stopped_clock(async {
+    block_on(async {
         let pair = Pair::start(false).await;
         let far = pair.swapped(&disk(pair.local.live())).await;
         assert_failed(&far, "it is another member of the array");
@@ -173,7 +172,7 @@ fn the_other_half_in_the_place_of_this_one_is_never_written() {
 /// What a snapshot of the backup held before something was written is no half: the bitmap does not record what it lacks.
 #[test]
 fn an_old_copy_is_never_written_and_does_not_come_back_by_itself() {
-    on_stopped_clock(async {
+    block_on(async {
         let pair = Pair::start(false).await;
         let old = disk(pair.far.live());
         let far = pair.swapped(&old).await;
@@ -187,7 +186,7 @@ fn an_old_copy_is_never_written_and_does_not_come_back_by_itself() {
 
 #[test]
 fn a_half_whose_server_comes_back_with_it_stays() {
-    on_stopped_clock(async {
+    block_on(async {
         let pair = Pair::start(false).await;
         pair.write(1).await.unwrap();
         pair.backup.stop();
@@ -200,7 +199,7 @@ fn a_half_whose_server_comes_back_with_it_stays() {
 /// The primary had been idle: clean, and nothing under way. It wrote over what the other host had recorded.
 #[test]
 fn a_primary_that_was_idle_while_its_half_was_taken_over_stops() {
-    on_stopped_clock(async {
+    block_on(async {
         let pair = Pair::start(false).await;
         pair.write(1).await.unwrap();
         clock::sleep(VALID_FOR).await;
@@ -227,7 +226,7 @@ fn a_primary_that_was_idle_while_its_half_was_taken_over_stops() {
 /// Nothing was written for less than the time for which a superblock counts: a commit looks all the same.
 #[test]
 fn a_superblock_is_looked_at_each_time_before_it_is_overwritten() {
-    on_stopped_clock(async {
+    block_on(async {
         let pair = Pair::start(false).await;
         pair.write(1).await.unwrap();
         clock::sleep(Duration::from_secs(1)).await;
@@ -240,7 +239,7 @@ fn a_superblock_is_looked_at_each_time_before_it_is_overwritten() {
 
 #[test]
 fn a_primary_that_writes_all_the_time_sees_within_the_window_that_it_was_taken_over_from() {
-    on_stopped_clock(async {
+    block_on(async {
         let pair = Pair::start(false).await;
         pair.write(1).await.unwrap();
         let _second = pair.take_over().await;
@@ -256,7 +255,7 @@ fn a_primary_that_writes_all_the_time_sees_within_the_window_that_it_was_taken_o
 
 #[test]
 fn a_server_that_fences_ends_the_array_at_the_first_request() {
-    on_stopped_clock(async {
+    block_on(async {
         let pair = Pair::start(true).await;
         pair.write(1).await.unwrap();
         let _second = pair.take_over().await;
@@ -270,7 +269,7 @@ fn a_server_that_fences_ends_the_array_at_the_first_request() {
 #[test]
 fn a_half_that_was_taken_over_while_it_was_away_ends_the_array_when_it_is_found() {
     for fences in [false, true] {
-        on_stopped_clock(async {
+        block_on(async {
             let pair = Pair::start(fences).await;
             pair.backup.cut(Host::Primary, true);
             pair.write(1).await.expect("one half is enough");
@@ -286,7 +285,7 @@ fn a_half_that_was_taken_over_while_it_was_away_ends_the_array_when_it_is_found(
 /// A takeover is durable before the array is used, whether or not something is written then.
 #[test]
 fn a_takeover_is_durable_once_the_array_is_open() {
-    on_stopped_clock(async {
+    block_on(async {
         let pair = Pair::start(false).await;
         let before = superblock(&(pair.far.clone() as Node)).await;
         let _second = pair.take_over().await;
@@ -299,7 +298,7 @@ fn a_takeover_is_durable_once_the_array_is_open() {
 
 #[test]
 fn requests_do_not_wait_for_a_look_while_there_are_some_all_the_time() {
-    on_stopped_clock(async {
+    block_on(async {
         let pair = Pair::start(false).await;
         pair.write(1).await.unwrap();
         // Nothing is wrong, so that only the clock could have made one wait.
@@ -317,7 +316,7 @@ fn requests_do_not_wait_for_a_look_while_there_are_some_all_the_time() {
 
 #[test]
 fn a_superblock_counts_only_byte_for_byte() {
-    on_stopped_clock(async {
+    block_on(async {
         let disks = [disk(Vec::new()), disk(Vec::new())];
         let nodes = disks.each_ref().map(|disk| disk.clone() as Node);
         Recipe::mirror(2).make(&nodes).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, Node, Range, WriteFlags};
-use testkit::{MemDisk, pattern, single};
+use testkit::{MemDisk, block_on, pattern, single};
 
 use super::super::format::{Level, Version};
 use super::super::redundant::tests::kit::{
@@ -11,7 +11,6 @@ use super::super::redundant::tests::kit::{
 };
 use super::super::{AddOptions, Array, Candidate, SyncKind, open};
 use super::open::candidates;
-use crate::test_runtime::on_stopped_clock;
 
 /// What each disk has more.
 const MORE: u64 = 72 << 10;
@@ -104,7 +103,7 @@ async fn check(array: &Array, recipe: &Recipe, before: u64) {
 #[test]
 fn an_array_gets_as_large_as_its_members_and_what_is_new_is_resynced() {
     for recipe in recipes() {
-        on_stopped_clock(async {
+        block_on(async {
             let (disks, before) = enlarged(&recipe).await;
             let array = open(candidates(&disks), options()).await.unwrap();
             assert_eq!(array.geometry().size, before, "nothing is changed unasked");
@@ -131,7 +130,7 @@ fn an_array_gets_as_large_as_its_members_and_what_is_new_is_resynced() {
 fn a_size_that_one_member_alone_knows_counts() {
     for recipe in recipes() {
         for knowing in 0..usize::try_from(recipe.parts).unwrap() {
-            on_stopped_clock(async {
+            block_on(async {
                 let (disks, before) = enlarged(&recipe).await;
                 let old = images(&disks).await;
                 let array = open(candidates(&disks), options()).await.unwrap();
@@ -160,7 +159,7 @@ fn the_end_of_a_reshape_that_one_member_alone_knows_counts() {
     for case in super::reshape::cases() {
         let count = case.mem_disks().len();
         for knowing in 0..count {
-            on_stopped_clock(async {
+            block_on(async {
                 let disks = case.mem_disks();
                 let disks: Vec<Node> = disks.into_iter().map(|disk| disk as Node).collect();
                 let array = case.begun(&disks).await;
@@ -224,7 +223,7 @@ fn what_cannot_get_larger_is_refused_by_name() {
         (raid5.with_ppl(RING), DISK + RING + MORE, "lies on its data"),
     ];
     for (recipe, len, why) in cases {
-        on_stopped_clock(async {
+        block_on(async {
             let disks = blank(len, recipe.parts);
             recipe.make(&disks).await;
             let array = open(candidates(&disks), options()).await.unwrap();
@@ -236,7 +235,7 @@ fn what_cannot_get_larger_is_refused_by_name() {
 
 #[test]
 fn a_spare_that_would_be_too_small_is_named() {
-    on_stopped_clock(async {
+    block_on(async {
         let recipe = Recipe::mirror(2);
         let (disks, _) = enlarged(&recipe).await;
         let array = open(candidates(&disks), options()).await.unwrap();
@@ -251,7 +250,7 @@ fn a_spare_that_would_be_too_small_is_named() {
 
 #[test]
 fn a_bitmap_gets_bits_for_what_is_new() {
-    on_stopped_clock(async {
+    block_on(async {
         let recipe = Recipe::mirror(2);
         let (disks, _) = enlarged(&recipe).await;
         let array = open(candidates(&disks), options()).await.unwrap();

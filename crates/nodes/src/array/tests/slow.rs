@@ -8,14 +8,14 @@ use std::time::Duration;
 use block::{BlockDevice, Node, Range, WriteFlags};
 use engine::clock;
 use futures_util::future::join_all;
-use testkit::single;
+use testkit::{block_on, single};
 
 use crate::array::format::{Level, Version};
 use crate::array::{
     AddOptions, Array, ArrayOptions, Candidate, ConsistencyChoice, CreateOptions, MemberState,
     NewMember, create, open,
 };
-use crate::test_runtime::{on_stopped_clock, timed};
+use crate::test_runtime::timed;
 use crate::{Memory, Rates, Throttle};
 
 const MEMBER: u64 = 8 << 20;
@@ -102,7 +102,7 @@ fn recovered(array: &Array) -> u64 {
 /// A recovery onto a half of 20 MB/s with so many writers of `len` bytes each that never rest.
 fn beside_writers(writers: u64, len: u64, seconds: u64) -> Moved {
     const SIZE: u64 = 1 << 30;
-    on_stopped_clock(async {
+    block_on(async {
         let array = degraded(Arc::new(Memory::new(SIZE))).await;
         let second = Candidate::local("second", throttled(SIZE, 20_000_000));
         array.add(second, AddOptions::default()).await.unwrap();

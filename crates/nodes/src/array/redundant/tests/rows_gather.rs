@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::block_on;
 
 use block::{Node, Range};
 use engine::clock;
@@ -9,7 +10,6 @@ use engine::clock;
 use super::disks;
 use super::kit::{Recipe, heard, open, read, recorded, write};
 use crate::array::format::Level;
-use crate::test_runtime::on_stopped_clock;
 use crate::{Delay, DelayTimes};
 
 const CHUNK: u64 = 4096;
@@ -18,7 +18,7 @@ const REQUEST: Duration = Duration::from_millis(10);
 
 /// Reads and writes of members' data that two writes take, the second of which comes while the first is under way.
 fn accesses(first: Range, second: Range) -> usize {
-    on_stopped_clock(async {
+    block_on(async {
         let below = disks(4);
         Recipe::parity(Level::Raid5, 2, 4).make(&below).await;
         let delay = |disk| Arc::new(Delay::new(disk, DelayTimes::all(REQUEST))) as Node;

@@ -5,6 +5,7 @@
 //! on for as long as the load: a resync was not written down meanwhile, and no absent member was probed.
 
 use std::time::Duration;
+use testkit::block_on;
 
 use block::{IoError, Node, Range};
 use engine::clock;
@@ -13,7 +14,6 @@ use futures_util::future::join_all;
 use super::disks;
 use super::kit::{BIT, MEMBER, Recipe, write};
 use crate::array::redundant::RedundantArray;
-use crate::test_runtime::on_stopped_clock;
 use crate::{Delay, DelayTimes};
 
 /// What each request to a member takes.
@@ -35,7 +35,7 @@ async fn load(mirror: &RedundantArray) {
 
 /// How long `request` takes under a load, which goes on for longer.
 fn time_under_load(request: impl AsyncFn(&RedundantArray) -> Result<(), IoError>) -> Duration {
-    on_stopped_clock(async {
+    block_on(async {
         let delay = |disk| std::sync::Arc::new(Delay::new(disk, DelayTimes::all(REQUEST))) as Node;
         let below: Vec<Node> = disks(2).into_iter().map(delay).collect();
         let mirror = Recipe::mirror(2).open(&below).await;

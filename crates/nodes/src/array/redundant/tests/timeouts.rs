@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use block::{IoFuture, Range, WriteFlags};
 use engine::clock;
-use testkit::{HeldDisk, MemDisk, single};
+use testkit::{HeldDisk, MemDisk, block_on, single};
 use tokio::sync::broadcast;
 
 use super::super::members::{SlotId, Target, is_timeout};
@@ -13,7 +13,6 @@ use crate::array::format::Version;
 use crate::array::format::tests::mirror;
 use crate::array::member::Member;
 use crate::array::member_guard::ArrayFence;
-use crate::test_runtime::on_stopped_clock;
 
 const TIMEOUT: Duration = Duration::from_millis(200);
 /// Far beyond it.
@@ -54,7 +53,7 @@ async fn waiting<'a, T>(
 
 #[test]
 fn a_slow_flush_of_a_member_that_answers_is_waited_for() {
-    on_stopped_clock(async {
+    block_on(async {
         let (held, target) = remote();
         let flush = waiting(Box::pin(target.flush()), &held, false).await;
         let release = async {
@@ -68,7 +67,7 @@ fn a_slow_flush_of_a_member_that_answers_is_waited_for() {
 
 #[test]
 fn a_flush_of_a_member_that_answers_nothing_fails_in_time() {
-    on_stopped_clock(async {
+    block_on(async {
         let (held, target) = remote();
         let begin = clock::now();
         let flush = waiting(Box::pin(target.flush()), &held, true).await;
@@ -81,7 +80,7 @@ fn a_flush_of_a_member_that_answers_nothing_fails_in_time() {
 
 #[test]
 fn a_slow_flush_is_not_waited_for_for_ever() {
-    on_stopped_clock(async {
+    block_on(async {
         let (held, target) = remote();
         let flush = waiting(Box::pin(target.flush()), &held, false).await;
         assert!(is_timeout(&flush.await.unwrap_err()));
@@ -90,7 +89,7 @@ fn a_slow_flush_is_not_waited_for_for_ever() {
 
 #[test]
 fn who_is_alone_is_waited_for() {
-    on_stopped_clock(async {
+    block_on(async {
         let (held, target) = remote();
         let range = Range::new(0, 4096);
         let write = || target.write(range, single(vec![1; 4096]), WriteFlags::empty());
@@ -113,7 +112,7 @@ fn who_is_alone_is_waited_for() {
 /// for ever on a disk that had hung, and with it its caller.
 #[test]
 fn who_is_alone_no_longer_is_not_waited_for_any_more() {
-    on_stopped_clock(async {
+    block_on(async {
         for flushes in [true, false] {
             let (held, target) = remote();
             target.set_alone(true);

@@ -29,12 +29,11 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use testkit::WorldSeeds;
+use testkit::{WorldSeeds, block_on};
 
 use self::world::World;
 use crate::array::external_input::given::Given;
 use crate::array::member_guard::tests::OFF;
-use crate::test_runtime::on_stopped_clock;
 
 /// Worlds of each test, by default.
 const WORLDS: u64 = 250;
@@ -48,7 +47,7 @@ fn play(seed: u64, fences: bool) -> (String, Option<String>) {
         let _given = Given::by(seed);
         tokio::time::timeout(LONGEST, world.run()).await
     };
-    let wrong = match catch_unwind(AssertUnwindSafe(|| on_stopped_clock(play))) {
+    let wrong = match catch_unwind(AssertUnwindSafe(|| block_on(play))) {
         Ok(Ok(Ok(()))) => None,
         Ok(Ok(Err(wrong))) => Some(wrong),
         Ok(Err(_)) => Some("it hangs".to_owned()),

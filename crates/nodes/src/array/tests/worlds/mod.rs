@@ -40,12 +40,11 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use testkit::WorldSeeds;
+use testkit::{WorldSeeds, block_on};
 
 use self::reshapes::ReshapeWorld;
 use self::world::{World, Wrong};
 use crate::array::external_input::given::Given;
-use crate::test_runtime::on_stopped_clock;
 
 /// How long a world may last, by its own clock, which stands still while anything is done.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -102,7 +101,7 @@ fn wrong_with(seed: u64, run: impl Future<Output = Result<(), Wrong>>) -> Option
         let _given = Given::by(seed);
         tokio::time::timeout(LONGEST, run).await
     };
-    let played = catch_unwind(AssertUnwindSafe(|| on_stopped_clock(play)));
+    let played = catch_unwind(AssertUnwindSafe(|| block_on(play)));
     match played {
         Ok(Ok(Ok(()))) => None,
         Ok(Ok(Err(wrong))) => Some(wrong),
@@ -256,7 +255,7 @@ fn what_was_flushed_is_there_also_without_a_member_in_the_other_half_of_worlds_w
 fn cuts_of_worlds_with_logs_leave_headers_in_part() {
     let torn = (0..60).map(|seed| {
         let mut world = World::new(PPL_FROM + seed);
-        let played = on_stopped_clock(async {
+        let played = block_on(async {
             let _given = Given::by(PPL_FROM + seed);
             tokio::time::timeout(LONGEST, world.run()).await
         });

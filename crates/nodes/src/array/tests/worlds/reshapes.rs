@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use block::{BlockDevice, Node, Range, WriteFlags};
 use futures_util::StreamExt;
-use testkit::{CrashDisk, MemDisk, Op, SECTOR, moments};
+use testkit::{CrashDisk, MemDisk, Op, SECTOR, block_on, moments};
 
 use super::acts::{Doing, Ended, described, request};
 use super::disks::{Power, Wire};
@@ -20,7 +20,6 @@ use crate::array::external_input::given::Given;
 use crate::array::tests::open::candidates;
 use crate::array::tests::reshape::{Case, cases};
 use crate::array::{AddOptions, Array, ArrayOptions, Candidate, SyncKind, open};
-use crate::test_runtime::on_stopped_clock;
 
 /// Things that are begun in one life, at most.
 const ACTIONS_MAX: usize = 60;
@@ -80,7 +79,7 @@ impl ReshapeWorld {
             .filter(|case| case.recipe.ppl.is_none())
             .collect();
         let case = cases[rng.usize(0..cases.len())].clone();
-        let images = on_stopped_clock(async {
+        let images = block_on(async {
             let _given = Given::by(seed);
             images(&case).await
         });

@@ -7,12 +7,11 @@ use std::time::Duration;
 use block::{BlockDevice as _, Operation, TryIo};
 use engine::clock;
 use futures_util::future::{Either, select};
-use testkit::HeldDisk;
+use testkit::{HeldDisk, block_on};
 
 use super::super::{CopyPace, MovableDisk, UserActivity};
 use super::*;
 use crate::Segment;
-use crate::test_runtime::on_stopped_clock;
 
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 256 * MIB;
@@ -28,7 +27,7 @@ fn windows(old: &HeldDisk) -> Vec<u64> {
 /// hundredth of them took 13 times as long as without a move.
 #[test]
 fn while_users_are_there_three_short_windows_are_copied_at_a_time_without_pauses() {
-    on_stopped_clock(async {
+    block_on(async {
         let old = HeldDisk::new(mem(SIZE));
         let range = Range::new(0, SIZE);
         let segment = Segment {

@@ -4,11 +4,10 @@ use std::sync::atomic::AtomicU64;
 
 use block::{BlockDevice as _, TryIo, WriteFlags};
 use futures_util::future::{join, select};
-use testkit::{HeldDisk, gather, single};
+use testkit::{HeldDisk, block_on, gather, single};
 
 use super::super::{CopyPace, MovableDisk, UserActivity};
 use super::*;
-use crate::test_runtime::on_stopped_clock;
 use crate::{Delay, DelayTimes, Segment};
 
 const SIZE: u64 = 4 << 20;
@@ -70,7 +69,7 @@ fn slow() -> Node {
 /// The story: every write of bytes that were to be moved took the waiting path, to both places, although both had its blocks in memory.
 #[test]
 fn a_write_is_done_on_the_fast_path_at_the_old_place_and_where_it_was_copied_at_both() {
-    on_stopped_clock(async {
+    block_on(async {
         let moving = Moving::begin(mem(SIZE), mem(SIZE)).await;
         assert_eq!(moving.disk.try_write(BLOCK, &OLD), TryIo::Done);
         assert_eq!(content(&moving.disk).await, OLD);
@@ -85,7 +84,7 @@ fn a_write_is_done_on_the_fast_path_at_the_old_place_and_where_it_was_copied_at_
 
 #[test]
 fn a_write_of_bytes_that_are_being_copied_takes_the_waiting_path() {
-    on_stopped_clock(async {
+    block_on(async {
         let old = HeldDisk::new(mem(SIZE));
         let moving = Moving::begin(old.clone(), mem(SIZE)).await;
         let users = async {
@@ -101,7 +100,7 @@ fn a_write_of_bytes_that_are_being_copied_takes_the_waiting_path() {
 /// The old place has the bytes, the new one not: the waiting path writes both again, and nothing is left to be repaired.
 #[test]
 fn what_was_written_at_one_place_only_is_gone_over_by_the_waiting_path() {
-    on_stopped_clock(async {
+    block_on(async {
         let moving = Moving::begin(mem(SIZE), slow()).await;
         moving.write(OLD).await;
         moving.copy().await;
@@ -128,7 +127,7 @@ fn what_was_written_at_one_place_only_is_gone_over_by_the_waiting_path() {
 /// A reader has seen what the fast path wrote at the old place; its writer never came back.
 #[test]
 fn what_was_written_at_one_place_only_is_at_both_after_the_switch() {
-    on_stopped_clock(async {
+    block_on(async {
         let moving = Moving::begin(mem(SIZE), slow()).await;
         moving.write(OLD).await;
         moving.copy().await;
@@ -143,7 +142,7 @@ fn what_was_written_at_one_place_only_is_at_both_after_the_switch() {
 /// A trim may do nothing, and so does not make places equal.
 #[test]
 fn a_trim_does_not_go_over_what_was_written_at_one_place_only() {
-    on_stopped_clock(async {
+    block_on(async {
         let moving = Moving::begin(mem(SIZE), slow()).await;
         moving.write(OLD).await;
         moving.copy().await;

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use testkit::{CrashDisk, Effect, Fault, FaultDisk};
+use testkit::{CrashDisk, Effect, Fault, FaultDisk, block_on};
 
 use super::snapshot_changes::{
     Found, NEW, OLD, ORIGIN_LEN, STORE, bytes, content, create, cut_everywhere, failed, fill,
@@ -67,7 +67,7 @@ async fn merge_served(disk: &Node, acknowledged: &Cell<bool>) -> Result<(), Stri
 
 #[test]
 fn a_merge_into_an_open_origin_is_cut_anywhere() {
-    on_stopped_clock(async {
+    block_on(async {
         let image = image(&with_snapshot().await).await;
         let acknowledged = Cell::new(false);
         let merge = async |disk: &Node| merge_served(disk, &acknowledged).await;
@@ -96,7 +96,7 @@ fn a_merge_into_an_open_origin_is_cut_anywhere() {
 
 #[test]
 fn the_origin_goes_on_after_a_merge_and_has_another_snapshot() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = with_snapshot().await;
         let set = volumes(group_on(&disk).await.unwrap(), &disk);
         let origin = set.open("media").await.unwrap().disk;
@@ -131,7 +131,7 @@ fn the_origin_goes_on_after_a_merge_and_has_another_snapshot() {
 
 #[test]
 fn what_is_in_use_is_not_merged_nor_what_is_merging() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = with_snapshot().await;
         let set = volumes(group_on(&disk).await.unwrap(), &disk);
         let sequence = set.group().group.sequence;
@@ -161,7 +161,7 @@ fn what_is_in_use_is_not_merged_nor_what_is_merging() {
 
 #[test]
 fn an_origin_is_not_opened_after_a_merge_that_failed_behind_its_text() {
-    on_stopped_clock(async {
+    block_on(async {
         let image = image(&with_snapshot().await).await;
         let mut refused = 0;
         for cut in 0.. {

@@ -14,7 +14,6 @@ use proptest::prelude::*;
 use testkit::{MemDisk, OpSpace, block_on, check_in_batches, gather, ops, pattern, single};
 
 use super::{OpenVolume, VolumeSet};
-use crate::test_runtime::on_stopped_clock;
 use crate::volume::format::{Header, VolumeGroup};
 use crate::volume::group::{AssembledGroup, FoundPhysicalVolume, VolumeAccess, assemble};
 use crate::volume::{PhysicalVolume, VolumeError};
@@ -316,7 +315,7 @@ fn origin_and_snapshot() -> String {
 
 #[test]
 fn a_write_of_an_origin_reaches_its_disk_without_a_flush() {
-    on_stopped_clock(async {
+    block_on(async {
         let disks = disks();
         let set = set(&origin_and_snapshot(), &[], &disks);
         let origin = set.open("lin").await.unwrap();

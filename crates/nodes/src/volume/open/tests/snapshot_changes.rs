@@ -3,7 +3,7 @@
 //! Afterwards the disk has exactly the old metadata or the new ones, each with the data that belong to them, and the change
 //! can be carried out again.
 
-use testkit::{CrashDisk, Effect, Fault, FaultDisk};
+use testkit::{CrashDisk, Effect, Fault, FaultDisk, block_on};
 
 use super::*;
 use crate::overlay::format::StoreLayout;
@@ -251,7 +251,7 @@ pub(super) async fn image(disk: &Node) -> Vec<u8> {
 
 #[test]
 fn a_creation_that_is_cut_leaves_no_snapshot_or_one_of_the_origin_as_it_was() {
-    on_stopped_clock(async {
+    block_on(async {
         let image = image(&start().await).await;
         let all = cut_everywhere(image, create, async |left, found| {
             assert!(content(&left, "media").await == bytes(OLD));
@@ -270,7 +270,7 @@ fn a_creation_that_is_cut_leaves_no_snapshot_or_one_of_the_origin_as_it_was() {
 
 #[test]
 fn a_removal_that_is_cut_leaves_the_snapshot_or_none() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = start().await;
         create(&disk).await.unwrap();
         fill(&disk, NEW).await.unwrap();
@@ -288,7 +288,7 @@ fn a_removal_that_is_cut_leaves_the_snapshot_or_none() {
 
 #[test]
 fn a_merge_that_is_cut_goes_on() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = start().await;
         create(&disk).await.unwrap();
         fill(&disk, NEW).await.unwrap();
@@ -315,7 +315,7 @@ fn a_merge_that_is_cut_goes_on() {
 
 #[test]
 fn the_status_of_stores_is_read_without_a_write() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = start().await;
         create(&disk).await.unwrap();
         let before = image(&disk).await;
@@ -357,7 +357,7 @@ fn extend_change(extents: u64) -> SnapshotChange {
 
 #[test]
 fn a_snapshot_of_an_open_origin_is_cut_anywhere() {
-    on_stopped_clock(async {
+    block_on(async {
         let image = image(&start().await).await;
         let create = async |disk: &Node| {
             change_served(disk, SnapshotChange::Create(new_snapshot(STORE))).await
@@ -374,7 +374,7 @@ fn a_snapshot_of_an_open_origin_is_cut_anywhere() {
 
 #[test]
 fn a_removal_from_an_open_origin_is_cut_anywhere() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = start().await;
         create(&disk).await.unwrap();
         let remove = async |disk: &Node| change_served(disk, remove_change()).await;
@@ -390,7 +390,7 @@ fn a_removal_from_an_open_origin_is_cut_anywhere() {
 
 #[test]
 fn a_store_that_is_extended_under_an_open_origin_has_room_for_all_of_it() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = start().await;
         // Room for two chunks, of six.
         create_of(&disk, 4).await.unwrap();
@@ -404,7 +404,7 @@ fn a_store_that_is_extended_under_an_open_origin_has_room_for_all_of_it() {
 
 #[test]
 fn what_is_in_use_or_was_changed_meanwhile_is_refused() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = start().await;
         create_of(&disk, 4).await.unwrap();
         let before = image(&disk).await;
@@ -447,7 +447,7 @@ fn what_is_in_use_or_was_changed_meanwhile_is_refused() {
 
 #[test]
 fn a_full_snapshot_is_not_extended_and_can_be_removed() {
-    on_stopped_clock(async {
+    block_on(async {
         let disk = start().await;
         create_of(&disk, 4).await.unwrap();
         let set = volumes(group_on(&disk).await.unwrap(), &disk);

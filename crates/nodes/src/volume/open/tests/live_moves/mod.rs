@@ -5,7 +5,7 @@ mod worlds;
 
 use engine::clock;
 use futures_util::future::join;
-use testkit::{CrashDisk, Effect, Fault, FaultDisk};
+use testkit::{CrashDisk, Effect, Fault, FaultDisk, block_on};
 
 use super::*;
 use crate::volume::edit::{
@@ -261,7 +261,7 @@ async fn move_with_a_bad_write(images: &[Vec<u8>], after: u64, bad: Range) -> bo
 
 #[test]
 fn a_new_disk_that_cannot_be_written_ends_the_move_and_no_user_notices() {
-    on_stopped_clock(async {
+    block_on(async {
         let images = filled().await;
         // The new place of what the user writes, and what is behind it.
         let media = NewLabel::DATA_START + 2 * EXTENT;
@@ -281,7 +281,7 @@ fn a_new_disk_that_cannot_be_written_ends_the_move_and_no_user_notices() {
 
 #[test]
 fn an_old_disk_that_cannot_be_read_ends_the_move() {
-    on_stopped_clock(async {
+    block_on(async {
         let images = filled().await;
         let good = slow_disks(&images, 1);
         let mut disks = good.clone();
@@ -301,7 +301,7 @@ fn an_old_disk_that_cannot_be_read_ends_the_move() {
 
 #[test]
 fn while_extents_move_snapshots_are_refused_and_volumes_are_opened() {
-    on_stopped_clock(async {
+    block_on(async {
         let images = filled().await;
         let before = contents(&mem_disks(&images)).await;
         let disks = mem_disks(&images);
@@ -340,7 +340,7 @@ fn while_extents_move_snapshots_are_refused_and_volumes_are_opened() {
 
 #[test]
 fn a_set_that_is_opened_in_the_middle_of_a_move_serves_it_and_resumes_it() {
-    on_stopped_clock(async {
+    block_on(async {
         let images = filled().await;
         let before = contents(&mem_disks(&images)).await;
         let disks = mem_disks(&images);

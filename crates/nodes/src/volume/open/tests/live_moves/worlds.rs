@@ -11,7 +11,7 @@ use std::task::Poll;
 
 use block::TryIo;
 use futures_util::future::join_all;
-use testkit::WorldSeeds;
+use testkit::{WorldSeeds, block_on};
 
 use super::*;
 use crate::copy::CopyProgress;
@@ -326,7 +326,7 @@ fn moves_under_users_are_cut_anywhere_and_lose_nothing_that_was_flushed() {
     let mut seen = Seen::default();
     let mut played = 0;
     for seed in worlds {
-        on_stopped_clock(play(seed, &mut seen));
+        block_on(play(seed, &mut seen));
         played += 1;
     }
     if played == WORLDS {
