@@ -24,6 +24,9 @@ use crate::servers::{Launcher, Server, Serving, free_port};
 /// How many lines of the console are shown when a script failed.
 const SHOWN_LINES: usize = 60;
 
+/// How many of them are repeated in the error.
+const LINES_IN_SUMMARY: usize = 4;
+
 /// One script and what it needs.
 #[derive(Debug)]
 pub(super) struct Job<'a> {
@@ -80,15 +83,21 @@ pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
     if outcome.is_err() {
         let kernel = std::fs::read_to_string(&kernel_log).unwrap_or_default();
         let kernel: Vec<&str> = kernel.lines().collect();
-        let console: Vec<&str> = console.iter().map(String::as_str).collect();
+        let shown: Vec<&str> = console.iter().map(String::as_str).collect();
         // In one piece: others run at the same time.
         eprint!(
             "{}{}",
             tail(&format!("{} kernel", job.name), &kernel),
-            tail(job.name, &console)
+            tail(job.name, &shown)
         );
     }
-    outcome
+    outcome.with_context(|| format!("the console ended with: {}", ending(&console)))
+}
+
+/// The last lines of a console, in one: what a list at the end has room for.
+fn ending(lines: &[String]) -> String {
+    let first = lines.len().saturating_sub(LINES_IN_SUMMARY);
+    lines[first..].join(" | ")
 }
 
 /// The end of the output of `who`, which each of its lines names.

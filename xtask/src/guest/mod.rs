@@ -62,7 +62,7 @@ struct GuestTest {
     timeout_s: u64,
 }
 
-/// Runs the tests, several at once; the names of those that failed are in the error.
+/// Runs the tests, several at once; those that failed are in the error, each with its own.
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(&[packages::GUEST])?;
     let folder = shell::target().join("guest");
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Prints how a test ended; returns its name when it failed.
+/// Prints how a test ended; returns its name and its error when it failed.
 fn log_outcome(name: &str, took: Duration, outcome: &Result<()>) -> Option<String> {
     match outcome {
         Ok(()) => {
@@ -109,7 +109,7 @@ fn log_outcome(name: &str, took: Duration, outcome: &Result<()>) -> Option<Strin
         }
         Err(error) => {
             println!("guest {name}: FAILED, {error:#}");
-            Some(name.to_owned())
+            Some(format!("{name} ({error:#})"))
         }
     }
 }
