@@ -122,6 +122,33 @@ pub(crate) const PACKAGE: &[Package] = &[
     package("git", "the commit that a package is built from"),
 ];
 
+/// What builds for 64-bit PCs on other machines.
+pub(crate) const CROSS_AMD64: &[Package] = &[
+    package("gcc-x86-64-linux-gnu", "compiles and links for amd64"),
+    package("libc6-dev-amd64-cross", "the C library of amd64"),
+];
+
+/// What builds for 64-bit ARM on other machines.
+pub(crate) const CROSS_ARM64: &[Package] = &[
+    package("gcc-aarch64-linux-gnu", "compiles and links for arm64"),
+    package("libc6-dev-arm64-cross", "the C library of arm64"),
+];
+
+/// What builds for 32-bit ARM on other machines.
+pub(crate) const CROSS_ARMHF: &[Package] = &[
+    package("gcc-arm-linux-gnueabihf", "compiles and links for armhf"),
+    package("libc6-dev-armhf-cross", "the C library of armhf"),
+];
+
+/// What runs binaries of other machines.
+pub(crate) const EMULATORS: &[Package] = &[package(
+    "qemu-user-static",
+    "runs binaries of other architectures",
+)];
+
+/// What builds static binaries.
+pub(crate) const MUSL: &[Package] = &[package("musl-tools", "compiles C code against musl")];
+
 /// What `package --check` runs.
 pub(crate) const PACKAGE_CHECK: &[Package] = &[
     package("lintian", "judges the packages"),

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::control::{About, Release, changelog, control};
+use super::target::Target;
 use super::tree::{DATA, PROGRAM, Tree};
 use crate::shell;
 
@@ -15,19 +16,27 @@ const DOCUMENTS: &str = "usr/share/doc";
 /// The binary in two: what runs, and what a debugger wants.
 #[derive(Debug)]
 pub(super) struct Binary {
+    target: Target,
     /// As it was built, to be run here.
     built: PathBuf,
-    stripped: PathBuf,
+    pub(super) stripped: PathBuf,
     symbols: PathBuf,
     /// Where debuggers look for the symbols: the build ID as a path.
     symbols_at: String,
 }
 
+impl Binary {
+    /// Runs it, under an emulator where it is not for this machine.
+    fn command(&self) -> Result<Command> {
+        self.target.execute(&self.built)
+    }
+}
+
 /// Takes the symbols out of the binary.
-pub(super) fn split(built: &Path, work: &Path) -> Result<Binary> {
+pub(super) fn split(target: Target, built: &Path, work: &Path) -> Result<Binary> {
     let (stripped, symbols) = (work.join("stripped"), work.join("symbols"));
     let objcopy = |args: &[&str], from: &Path, to: &Path| -> Result<()> {
-        let mut command = Command::new("objcopy");
+        let mut command = target.tool("objcopy");
         shell::output(command.args(args).arg(from).arg(to)).map(drop)
     };
     objcopy(
@@ -40,11 +49,12 @@ pub(super) fn split(built: &Path, work: &Path) -> Result<Binary> {
         built,
         &stripped,
     )?;
-    let mut readelf = Command::new("readelf");
+    let mut readelf = target.tool("readelf");
     let notes = shell::output(readelf.args(["--notes", "--wide"]).arg(built))?;
     let id = build_id(&notes).context("the binary has no build ID")?;
     let (folder, file) = id.split_at(2);
     Ok(Binary {
+        target,
         built: built.to_owned(),
         stripped,
         symbols,
@@ -69,7 +79,7 @@ pub(super) fn trees(release: &Release, binary: &Binary, work: &Path) -> Result<V
 }
 
 fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
-    let mut tree = Tree::new("outboard", &release.architecture, work)?;
+    let mut tree = Tree::new("outboard", release.architecture.name(), work)?;
     tree.file("usr/bin/outboard", &fs::read(&binary.stripped)?, PROGRAM)?;
     tree.configuration("packaging/outboard.toml", "etc/outboard/outboard.toml")?;
     for unit in ["outboard.service", "outboard.socket"] {
@@ -87,20 +97,20 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
     for script in ["postinst", "prerm", "postrm"] {
         tree.script(&format!("packaging/debian/outboard.{script}"), script)?;
     }
-    add_manual(&tree, &binary.built, work)?;
-    add_completions(&tree, &binary.built)?;
+    add_manual(&tree, binary, work)?;
+    add_completions(&tree, binary)?;
     add_documents(&tree, release)?;
     for guide in files_of(&shell::root().join("docs/guide"))? {
         let name = guide.file_name().unwrap_or_default().to_string_lossy();
         let to = format!("{DOCUMENTS}/outboard/guide/{name}");
         tree.file(&to, &fs::read(&guide)?, DATA)?;
     }
-    let libraries = libraries(&binary.stripped, work)?;
+    let libraries = libraries(binary, work)?;
     tree.describe(&control(
         release,
         &About {
             name: tree.name,
-            architecture: &release.architecture,
+            architecture: release.architecture.name(),
             section: "net",
             depends: &format!("adduser, {libraries}"),
             more: "Recommends: fuse3\nSuggests: fio, outboard-initramfs\n",
@@ -115,7 +125,7 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
 }
 
 fn symbols(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
-    let tree = Tree::new("outboard-dbgsym", &release.architecture, work)?;
+    let tree = Tree::new("outboard-dbgsym", release.architecture.name(), work)?;
     tree.file(&binary.symbols_at, &fs::read(&binary.symbols)?, DATA)?;
     // Debug packages have no documents of their own.
     let documents = tree.folder(DOCUMENTS)?;
@@ -124,7 +134,7 @@ fn symbols(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
         release,
         &About {
             name: tree.name,
-            architecture: &release.architecture,
+            architecture: release.architecture.name(),
             section: "debug",
             depends: &format!("outboard (= {})", release.version),
             more: "Auto-Built-Package: debug-symbols\n",
@@ -186,9 +196,9 @@ fn add_documents(tree: &Tree, release: &Release) -> Result<()> {
 }
 
 /// The manual pages, as the binary prints them.
-fn add_manual(tree: &Tree, binary: &Path, work: &Path) -> Result<()> {
+pub(super) fn add_manual(tree: &Tree, binary: &Binary, work: &Path) -> Result<()> {
     let pages = work.join("man");
-    shell::output(Command::new(binary).arg("manual").arg(&pages))?;
+    shell::output(binary.command()?.arg("manual").arg(&pages))?;
     for page in files_of(&pages)? {
         let name = page.file_name().unwrap_or_default().to_string_lossy();
         let (_, section) = name.rsplit_once('.').context("a page without a section")?;
@@ -199,20 +209,20 @@ fn add_manual(tree: &Tree, binary: &Path, work: &Path) -> Result<()> {
 }
 
 /// The completions, where each shell looks for those of packages.
-fn add_completions(tree: &Tree, binary: &Path) -> Result<()> {
+pub(super) fn add_completions(tree: &Tree, binary: &Binary) -> Result<()> {
     for (shell, to) in [
         ("bash", "usr/share/bash-completion/completions/outboard"),
         ("zsh", "usr/share/zsh/vendor-completions/_outboard"),
         ("fish", "usr/share/fish/vendor_completions.d/outboard.fish"),
     ] {
-        let script = shell::output(Command::new(binary).args(["completions", shell]))?;
+        let script = shell::output(binary.command()?.args(["completions", shell]))?;
         tree.file(to, script.as_bytes(), DATA)?;
     }
     Ok(())
 }
 
 /// The packages whose libraries the binary links with, and since which version.
-fn libraries(binary: &Path, work: &Path) -> Result<String> {
+fn libraries(binary: &Binary, work: &Path) -> Result<String> {
     let folder = work.join("shlibdeps");
     fs::create_dir_all(folder.join("debian"))?;
     fs::write(
@@ -220,7 +230,13 @@ fn libraries(binary: &Path, work: &Path) -> Result<String> {
         "Source: outboard\n\nPackage: outboard\nArchitecture: any\n",
     )?;
     let mut command = Command::new("dpkg-shlibdeps");
-    let printed = shell::output(command.arg("-O").arg(binary).current_dir(&folder))?;
+    let architecture = binary.target.architecture;
+    command
+        .arg("-O")
+        .arg(&binary.stripped)
+        .env("DEB_HOST_ARCH", architecture.name())
+        .current_dir(&folder);
+    let printed = shell::output(&mut command)?;
     let (_, libraries) = printed
         .trim()
         .split_once("shlibs:Depends=")

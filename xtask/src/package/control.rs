@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::target::Architecture;
 use crate::shell;
 
 const MAINTAINER: &str = "The outboard authors <outboard@localhost>";
@@ -21,8 +22,8 @@ pub(super) struct Release {
     pub(super) seconds: u64,
     /// The same as RFC 5322 has it.
     pub(super) date: String,
-    /// Debian's name of this machine's architecture.
-    pub(super) architecture: String,
+    /// What it is built for.
+    pub(super) architecture: Architecture,
 }
 
 /// As `outboard --version` prints it.
@@ -33,8 +34,8 @@ impl fmt::Display for Release {
 }
 
 impl Release {
-    /// Asks git, cargo and dpkg.
-    pub(super) fn of_this_tree() -> Result<Self> {
+    /// From git and cargo.
+    pub(super) fn of_this_tree(architecture: Architecture) -> Result<Self> {
         let git = |args: &[&str]| -> Result<String> {
             let mut command = Command::new("git");
             let printed = shell::output(command.args(args).current_dir(shell::root()))?;
@@ -46,15 +47,12 @@ impl Release {
             .get("workspace")
             .and_then(|workspace| workspace.get("package")?.get("version")?.as_str())
             .context("Cargo.toml has no version")?;
-        let mut dpkg = Command::new("dpkg");
         Ok(Self {
             version: version.to_owned(),
             commit: git(&["describe", "--always", "--dirty", "--exclude=*"])?,
             seconds: git(&["log", "-1", "--format=%ct"])?.parse()?,
             date: git(&["log", "-1", "--format=%cD"])?,
-            architecture: shell::output(dpkg.arg("--print-architecture"))?
-                .trim()
-                .to_owned(),
+            architecture,
         })
     }
 }
@@ -116,7 +114,7 @@ mod tests {
             commit: "abc1234".to_owned(),
             seconds: 1,
             date: "Thu, 1 Jan 1970 00:00:01 +0000".to_owned(),
-            architecture: "amd64".to_owned(),
+            architecture: Architecture::Amd64,
         }
     }
 

@@ -1,10 +1,13 @@
-//! `cargo xtask package`: Debian packages of this tree, for this machine's architecture, in `target/packages`.
+//! `cargo xtask package`: Debian packages of this tree, and static binaries in tarballs, in `target/packages`.
 //!
 //! | package | has |
 //! |---|---|
 //! | `outboard` | the stripped binary, manual pages, completions, units, configuration, guides |
 //! | `outboard-dbgsym` | its line tables, found by its build ID |
 //! | `outboard-initramfs` | the hook that puts outboard into the initramfs |
+//! | `outboard-VERSION-linux-ARCHITECTURE.tar.gz` | with `--static`: a binary that needs no library, pages, completions, units |
+//!
+//! They are for this machine's architecture, or with `--arch` for others ([`target`]).
 //!
 //! # Invariants
 //!
@@ -13,11 +16,14 @@
 //!
 //! # What it does not do
 //!
-//! Other architectures: cargo gets no `--target`. It signs nothing and publishes nothing.
+//! It signs nothing and publishes nothing.
 
 mod check;
 mod contents;
 mod control;
+mod emulation;
+mod tarball;
+mod target;
 mod tree;
 
 use std::path::{Path, PathBuf};
@@ -27,16 +33,24 @@ use anyhow::{Context, Result};
 
 use crate::{packages, shell};
 use control::Release;
+use target::{Architecture, Libc, Target};
 use tree::Tree;
 
 /// Directories that a build would otherwise write into the binary, and what it writes instead.
 const CARGO_HOME_AS: &str = "/usr/share/cargo";
 const SOURCE_AS: &str = "/usr/src/outboard";
 
-/// What to do besides.
+/// What is built, and what is done then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Install, upgrade, use and purge the packages in a Debian of their own, and run lintian
+    /// Build for this architecture; may be given several times. That of this machine when not given
+    #[arg(long, value_enum, value_name = "ARCHITECTURE")]
+    arch: Vec<Architecture>,
+    /// Build a tarball with a static binary in place of packages
+    #[arg(long = "static")]
+    is_static: bool,
+    /// Install, upgrade, use and purge the packages in a Debian of their own, and run lintian; what is for other
+    /// architectures serves, copies and inspects a disk under QEMU
     #[arg(long)]
     check: bool,
 }
@@ -44,16 +58,47 @@ pub(crate) struct Args {
 /// Builds the packages and prints where they are.
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(&[packages::PACKAGE])?;
-    let release = Release::of_this_tree()?;
-    let binary = build(&release)?;
+    let here = Architecture::of_this_machine()?;
+    let architectures = match &args.arch[..] {
+        [] => vec![here],
+        chosen => chosen.to_vec(),
+    };
     let folder = shell::target().join("packages");
     std::fs::remove_dir_all(&folder).ok();
+    for architecture in architectures {
+        let libc = match args.is_static {
+            true => Libc::Musl,
+            false => Libc::Gnu,
+        };
+        let target = Target { architecture, libc };
+        let release = Release::of_this_tree(architecture)?;
+        let (built, made) = make(target, &release, &folder)?;
+        if !args.check {
+            continue;
+        }
+        match architecture == here && !args.is_static {
+            true => check::run(&made)?,
+            false => emulation::run(target, &built, &release)?,
+        }
+    }
+    Ok(())
+}
+
+/// Builds the binary and what has it; returns both.
+fn make(target: Target, release: &Release, folder: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
+    target.ensure()?;
+    let built = build(target, release)?;
     let work = folder.join("work");
     std::fs::create_dir_all(&work)?;
-    let parts = contents::split(&binary, &work)?;
+    let binary = contents::split(target, &built, &work)?;
     let mut made = Vec::new();
-    for tree in contents::trees(&release, &parts, &work)? {
-        made.push(write(&tree, &release, &folder)?);
+    match target.libc {
+        Libc::Gnu => {
+            for tree in contents::trees(release, &binary, &work)? {
+                made.push(write(&tree, release, folder)?);
+            }
+        }
+        Libc::Musl => made.push(tarball::write(release, &binary, &work, folder)?),
     }
     std::fs::remove_dir_all(&work).ok();
     for package in &made {
@@ -64,14 +109,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             size as f64 / f64::from(1 << 20)
         );
     }
-    match args.check {
-        true => check::run(&made),
-        false => Ok(()),
-    }
+    Ok((built, made))
 }
 
 /// The binary in the profile `packaged`.
-fn build(release: &Release) -> Result<PathBuf> {
+fn build(target: Target, release: &Release) -> Result<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let maps = [
@@ -87,14 +129,18 @@ fn build(release: &Release) -> Result<PathBuf> {
         let flags = maps.iter().map(|map| format!("{option}={map}"));
         flags.collect::<Vec<_>>().join(" ")
     };
+    let rust_flags = format!("{} {}", flags("--remap-path-prefix"), target.rust_flags());
     let mut command = shell::cargo(["build", "--profile", "packaged", "--package", "outboard"]);
     command
-        .env("RUSTFLAGS", flags("--remap-path-prefix"))
+        .args(["--target", target.triple()])
+        .env("RUSTFLAGS", rust_flags.trim())
         .env("CFLAGS", flags("-ffile-prefix-map"))
         .env("OUTBOARD_VERSION", release.to_string())
         .env("SOURCE_DATE_EPOCH", release.seconds.to_string());
+    target.set_tools(&mut command)?;
     shell::run(&mut command)?;
-    Ok(shell::target().join("packaged/outboard"))
+    let folder = shell::target().join(target.triple());
+    Ok(folder.join("packaged/outboard"))
 }
 
 /// Writes one package into `folder`.
