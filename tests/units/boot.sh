@@ -76,6 +76,33 @@ setpriv --reuid=outboard --regid=outboard --clear-groups env XDG_RUNTIME_DIR=/tm
 outboard detach --name kept
 test ! -e /run/outboard-attach
 
+# Its file names a server that is started after it: it waits for that.
+step "a disk of attach.d is attached and mounted by its unit, and detached by its stop"
+mkdir -p /etc/outboard/attach.d /mnt/media
+printf 'disk = "nbd://127.0.0.1:10811"\nmount = "/mnt/media"\nvia = "fuse"\nwait = 60\n' >/etc/outboard/attach.d/media.toml
+truncate -s 64M /var/lib/media.img
+mkfs.ext4 -q /var/lib/media.img
+systemctl start --no-block outboard-attach@media
+sleep 2
+outboard serve /var/lib/media.img --listen 127.0.0.1:10811 >/dev/null 2>&1 &
+server=$!
+systemctl start outboard-attach@media
+test -b /run/outboard-attach/by-name/media
+echo kept >/mnt/media/file
+systemctl stop outboard-attach@media
+! mountpoint -q /mnt/media
+test ! -e /run/outboard-attach
+systemctl start outboard-attach@media
+test "$(cat /mnt/media/file)" = kept
+systemctl stop outboard-attach@media
+kill "$server"
+wait "$server"
+
+step "a file with a key that is not known attaches nothing and says so"
+printf 'disk = "memory(1M)"\nmuont = "/mnt/media"\n' >/etc/outboard/attach.d/wrong.toml
+! systemctl start outboard-attach@wrong
+journalctl --unit outboard-attach@wrong --output cat | grep "line 2, column 1: unknown key .muont."
+
 # Data waits for a server that is dead when the machine is stopped: it must stop all the same.
 step "a stop with an attachment whose server is dead"
 outboard serve "memory(64M)" --listen 127.0.0.1:10810 >/dev/null 2>&1 &

@@ -19,6 +19,12 @@ use crate::{clock, packages, shell};
 /// What the Debian has besides its least.
 const INCLUDED: &str = "--include=systemd,systemd-sysv,dbus,iproute2,e2fsprogs";
 const RELEASE: &str = "bookworm";
+/// The units under test.
+const UNITS: [&str; 3] = [
+    "outboard.service",
+    "outboard.socket",
+    "outboard-attach@.service",
+];
 /// Longer than a boot, all steps and a stop.
 const LIMIT_SECONDS: &str = "240";
 /// How long the stop may take, with an attachment to a dead server: less than systemd's 90 s for a service
@@ -90,17 +96,9 @@ fn put(root: &Path, binary: &Path) -> Result<()> {
     let units = root.join("etc/systemd/system");
     let settings = root.join("etc/outboard");
     fs::create_dir_all(&settings)?;
-    for (from, to) in [
+    let mut files = vec![
         // Where the guide puts it.
         (binary.to_path_buf(), root.join("usr/local/bin/outboard")),
-        (
-            packaging.join("outboard.service"),
-            units.join("outboard.service"),
-        ),
-        (
-            packaging.join("outboard.socket"),
-            units.join("outboard.socket"),
-        ),
         (
             packaging.join("outboard.toml"),
             settings.join("outboard.toml"),
@@ -109,7 +107,9 @@ fn put(root: &Path, binary: &Path) -> Result<()> {
             shell::root().join("tests/units/boot.sh"),
             root.join("var/lib/boot.sh"),
         ),
-    ] {
+    ];
+    files.extend(UNITS.map(|unit| (packaging.join(unit), units.join(unit))));
+    for (from, to) in files {
         fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
     }
     fs::write(units.join("check.service"), CHECK)?;

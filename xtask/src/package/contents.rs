@@ -82,7 +82,14 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
     let mut tree = Tree::new("outboard", release.architecture.name(), work)?;
     tree.file("usr/bin/outboard", &fs::read(&binary.stripped)?, PROGRAM)?;
     tree.configuration("packaging/outboard.toml", "etc/outboard/outboard.toml")?;
-    for unit in ["outboard.service", "outboard.socket"] {
+    tree.folder("etc/outboard/attach.d")?;
+    let example = format!("{DOCUMENTS}/outboard/examples/attach.toml");
+    tree.copy("packaging/attach-example.toml", &example, DATA)?;
+    for unit in [
+        "outboard.service",
+        "outboard.socket",
+        "outboard-attach@.service",
+    ] {
         let to = format!("lib/systemd/system/{unit}");
         tree.copy(&format!("packaging/{unit}"), &to, DATA)?;
     }

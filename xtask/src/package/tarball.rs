@@ -29,6 +29,14 @@ const FILES: &[(&str, &str)] = &[
         "packaging/outboard.socket",
         "lib/systemd/system/outboard.socket",
     ),
+    (
+        "packaging/outboard-attach@.service",
+        "lib/systemd/system/outboard-attach@.service",
+    ),
+    (
+        "packaging/attach-example.toml",
+        "share/doc/outboard/examples/attach.toml",
+    ),
     ("README.md", "share/doc/outboard/README.md"),
     ("CHANGELOG.md", "share/doc/outboard/CHANGELOG.md"),
     ("packaging/debian/copyright", "share/doc/outboard/copyright"),

@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 
 use nbd::server::{Limits, Rules};
 use nbd::tls::{Demand, ServerTlsFiles};
+use serde::de::DeserializeOwned;
 
 use crate::commands::serve::listen::ListenPlace;
 use crate::graph::NamedDisk;
@@ -35,6 +36,7 @@ use crate::graph::NamedDisk;
 pub(crate) use changes::{Changes, changes};
 pub(crate) use check::parse;
 pub(crate) use error::ConfigError;
+use error::Slip;
 pub(crate) use overlay::{OverlayPlan, quota};
 pub(crate) use writers::{WriterOptions, WrittenDisk};
 
@@ -102,6 +104,20 @@ pub(crate) struct TlsPlan {
 
 /// Reads and parses the file. Relative paths of disks are relative to the working directory, as on the command line.
 pub(crate) fn read(path: &Path) -> Result<ServerPlan, ConfigError> {
+    read_with(path, parse)
+}
+
+/// Reads a file with the fields of `T` as its keys.
+pub(crate) fn read_as<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError> {
+    read_with(path, |text| {
+        toml::from_str(text).map_err(|error| Slip::of_toml(text, &error))
+    })
+}
+
+fn read_with<T>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, Slip>,
+) -> Result<T, ConfigError> {
     use std::io::Read as _;
     let failed = |source| ConfigError::Unreadable {
         path: path.to_owned(),

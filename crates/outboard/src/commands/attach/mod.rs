@@ -1,5 +1,6 @@
 //! `outboard attach`: a block device on this machine; and the background process that owns it.
 
+mod file;
 mod unit;
 
 use std::ffi::OsString;
@@ -14,19 +15,34 @@ use crate::graph::builder::{Builder, lasting};
 use crate::graph::{ByteSize, Disk, resolve};
 use crate::output::{Format, remark};
 
+/// The drivers by name.
+const VIAS: [&str; 3] = ["auto", "kernel", "fuse"];
+
 /// Arguments of `attach`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The disk: nbd://HOST/EXPORT, or any other disk of this machine
-    #[arg(value_name = "URI|DISK")]
-    disk: String,
+    #[arg(value_name = "URI|DISK", required_unless_present = "config")]
+    disk: Option<String>,
+
+    /// Take the disk and the options from a file, as outboard-attach@NAME.service does from
+    /// /etc/outboard/attach.d/NAME.toml
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "disk", "mount", "via", "connections", "read_only", "mkfs", "timeout", "wait", "shared", "name", "for_root",
+            "print_unit",
+        ]
+    )]
+    config: Option<PathBuf>,
 
     /// Mount its filesystem on this directory
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
 
     /// Driver: the kernel's nbd, FUSE and loop, or the first that is available
-    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = ["auto", "kernel", "fuse"])]
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = VIAS)]
     via: String,
 
     /// Connections to the server
@@ -72,6 +88,10 @@ pub(crate) const BACKGROUND: &str = "attach-background";
 /// Attaches and prints the device.
 pub(crate) fn run(args: Args, verbose: u8, format: Format) -> Result<(), Failure> {
     let print_unit = args.print_unit;
+    let args = match &args.config {
+        Some(path) => file::args(path)?,
+        None => args,
+    };
     let request = request(args)?;
     // A request that makes no sense is the command line's fault.
     request.check().map_err(Failure::usage)?;
@@ -125,24 +145,33 @@ async fn open(text: String, writable: bool) -> Result<LocalDisk, String> {
 
 /// The request of `outboard attach DISK` without options.
 pub(crate) fn plain(disk: &str) -> Result<AttachRequest, Failure> {
-    request(Args {
-        disk: disk.to_owned(),
-        mount: None,
-        via: "auto".to_owned(),
-        connections: attach::CONNECTIONS_DEFAULT,
-        read_only: false,
-        mkfs: None,
-        timeout: attach::TIMEOUT.as_secs(),
-        wait: 0,
-        shared: false,
-        name: None,
-        for_root: false,
-        print_unit: false,
-    })
+    request(Args::of(disk.to_owned()))
+}
+
+impl Args {
+    /// A disk without options.
+    fn of(disk: String) -> Self {
+        Self {
+            disk: Some(disk),
+            config: None,
+            mount: None,
+            via: VIAS[0].to_owned(),
+            connections: attach::CONNECTIONS_DEFAULT,
+            read_only: false,
+            mkfs: None,
+            timeout: attach::TIMEOUT.as_secs(),
+            wait: 0,
+            shared: false,
+            name: None,
+            for_root: false,
+            print_unit: false,
+        }
+    }
 }
 
 fn request(args: Args) -> Result<AttachRequest, Failure> {
-    let named = resolve(&args.disk)?;
+    let disk = args.disk.unwrap_or_default();
+    let named = resolve(&disk)?;
     if let Some(name) = named.name {
         let failure = Failure::usage(format!(
             "`{name}=` names an export, and nothing is served here"
@@ -150,7 +179,7 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
         return Err(failure.next("give the disk alone, in quotes if its path has a `=`"));
     }
     if args.read_only && !named.disk.can_be_read_only() {
-        let failure = Failure::usage(format!("the disk `{}` cannot be read-only", args.disk));
+        let failure = Failure::usage(format!("the disk `{disk}` cannot be read-only"));
         return Err(failure.next("nothing would ever be on it: leave --read-only away"));
     }
     let (mut connections, mut read_only) = (args.connections, args.read_only);
@@ -169,10 +198,10 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
             timeout = patience.unwrap_or(timeout);
             read_only |= never_written;
             let target = lasting(target)
-                .map_err(|error| Failure::because(format!("cannot use {}", args.disk), &error))?;
+                .map_err(|error| Failure::because(format!("cannot use {disk}"), &error))?;
             Source::Remote(target.to_string())
         }
-        _ => Source::Local(args.disk),
+        _ => Source::Local(disk),
     };
     let via = args.via.parse::<Via>().map_err(Failure::usage)?;
     Ok(AttachRequest {
