@@ -4,6 +4,7 @@
 
 mod divergence;
 mod growth_refusals;
+mod level;
 mod life;
 mod open;
 mod replace;

@@ -1,6 +1,7 @@
 //! Doing one thing with an array, wherever it is, waiting for what that begins, and reporting how it is then.
 
 use nodes::array::Array;
+use nodes::array::format::Level;
 
 use super::offline::Offline;
 use super::progress::{Bar, TICK};
@@ -37,6 +38,11 @@ impl Waits {
 pub(super) trait Change {
     /// It, with an array that is so; `None`: nothing but to wait. `whose`: which process opens disks.
     fn step(&self, report: &ArrayReport, whose: Whose) -> Result<Option<ArrayStep>, Failure>;
+
+    /// The level that an array which is so gets while no process has it open, instead of a step.
+    fn level_of_members(&self, _: &ArrayReport) -> Result<Option<Level>, Failure> {
+        Ok(None)
+    }
 }
 
 /// The process that does it, and opens the disks that are named.
@@ -81,8 +87,14 @@ pub(super) fn apply(
             let interrupt = Interrupt::watch()?;
             on_the_engine(async || {
                 let mut offline = Box::pin(Offline::open(&members, &array.how, true)).await?;
+                let level = change.level_of_members(&offline.report())?;
+                if let Some(level) = level {
+                    offline = Box::pin(offline.change_level(&members, &array.how, level)).await?;
+                }
                 let done = async {
-                    if let Some(step) = change.step(&offline.report(), Whose::Own)? {
+                    if level.is_none()
+                        && let Some(step) = change.step(&offline.report(), Whose::Own)?
+                    {
                         offline.apply(step).await?;
                     }
                     match waits.no_wait {
