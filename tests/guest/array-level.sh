@@ -51,6 +51,10 @@ host begin 5 ABC --chunk=64K --consistency-policy=ppl
 changed raid6 18 ABCD in_use D 6
 # And back.
 taken_over ABCD mdadm --grow /dev/md0 --level=5 --raid-devices=3
+# The kernel goes on with the rebuild.
+host begin 5 ABC --chunk=64K --bitmap=internal
+changed raid6 18 ABCD begun D 6
+stop
 host begin 6 ABCD --chunk=16K --layout=left-asymmetric-6 --bitmap=internal
 changed raid5 0 ABCD in_use - 5
 taken_over ABCD mdadm --grow /dev/md0 --level=6 --raid-devices=4 --layout=preserve
@@ -118,6 +122,26 @@ in_use)
     ask wait
     finish
     test $2 = - || members="$members $2.img"
+    echo "$members" >members
+    equal "$(array "$members")"
+    ;;
+begun)
+    first=${members%% *}
+    slow="throttle($PWD/$first, bytes=6M/s)"
+    serve "array($slow$(echo " ${members#* }" | sed 's/ /, /g'))"
+    ask add --disk $PWD/$2.img
+    ask grow --level $3
+    sleep 1
+    writes 5 0 9000000 5 >list
+    write_both list
+    finish
+    mdadm --examine $2.img >said
+    grep -q "Recovery Offset" said || {
+        cat said
+        echo "it was rebuilt in no time, or not at all"
+        exit 1
+    }
+    members="$members $2.img"
     echo "$members" >members
     equal "$(array "$members")"
     ;;

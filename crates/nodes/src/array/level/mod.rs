@@ -22,6 +22,8 @@
 mod left_behind;
 mod offline;
 mod takeover;
+#[cfg(test)]
+mod tests;
 
 use block::{IoBufs, Node, Range, WriteFlags};
 

@@ -31,7 +31,6 @@ impl LevelForm {
     /// What a superblock says.
     pub(in crate::array) fn of(superblock: &Superblock) -> Self {
         let chunk = superblock.chunk;
-        let whole = |len: u64| len - len.checked_rem(chunk).unwrap_or(0);
         let is_striped = superblock.level == Level::Raid0;
         Self {
             level: superblock.level,
@@ -43,7 +42,7 @@ impl LevelForm {
             chunk,
             parts: superblock.members,
             member_size: match is_striped {
-                true => whole(superblock.data.len),
+                true => whole(superblock.data.len, chunk),
                 false => superblock.member_size,
             },
         }
@@ -73,6 +72,14 @@ impl LevelForm {
             drops_ppl: true,
             reshape: None,
         }
+    }
+}
+
+/// Bytes of whole chunks.
+const fn whole(len: u64, chunk: u64) -> u64 {
+    match chunk {
+        0 => len,
+        chunk => len / chunk * chunk,
     }
 }
 
@@ -124,6 +131,7 @@ pub(in crate::array) fn takeover(of: LevelForm, to: Level) -> Result<LevelForm, 
             Ok(LevelForm {
                 layout: 0,
                 parts: of.parts - 1,
+                member_size: whole(of.member_size, of.chunk),
                 ..after
             })
         }
@@ -185,7 +193,7 @@ fn to_mirror(of: LevelForm) -> Result<LevelForm, ArrayError> {
         layout: 0,
         chunk: 0,
         parts: 2,
-        member_size: of.member_size - of.member_size.checked_rem(of.chunk).unwrap_or(0),
+        member_size: whole(of.member_size, of.chunk),
     })
 }
 
