@@ -78,6 +78,7 @@ pub(super) fn apply(
                 served.ask(step)?;
             }
             report_new_members(&before, &served.report);
+            report_dropped_logs(&before, &served.report);
             if waits.wait {
                 wait_for_server(&mut served)?;
             }
@@ -117,6 +118,16 @@ fn report_new_members(before: &ArrayReport, now: &ArrayReport) {
         let export = now.export.as_deref().unwrap_or_default();
         output::remark(&format!(
             "{name} has other members now: the next start of {export} needs {disk}"
+        ));
+    }
+}
+
+/// Partial parity logs that members keep no more are in the log of the server: the user of the command may not see that.
+fn report_dropped_logs(before: &ArrayReport, now: &ArrayReport) {
+    if before.ppl && !now.ppl {
+        let (name, level) = (now.short_name(), &now.level);
+        output::remark(&format!(
+            "{name} ({level}) keeps no partial parity logs from now on"
         ));
     }
 }
