@@ -12,7 +12,7 @@
 //! # Invariants
 //!
 //! * A member that a power cut left with the level before is one event behind, and what its superblock says leads to what the others
-//!   say by one rule ([`takeover`]): it gets their level before the array is used.
+//!   say by one rule ([`takeover()`]): it gets their level before the array is used.
 //! * Superblocks of holders are written before those of spares: no spare has a level that no holder has.
 //!
 //! # What it does not do
