@@ -18,21 +18,6 @@
 
 . /guest/arrays.sh
 
-# Writes so many KiB at that KiB through the kernel, the host does so to its model.
-put() {
-    dd if=/dev/vdf of=/dev/md0 bs=1k skip=$2 seek=$1 count=$2 conv=fsync,notrunc 2>/dev/null
-    host put $1 $2
-}
-
-# The array has the size of the model, and holds what that does, on all members.
-good() {
-    idle
-    same "$name, $1, bytes" "$(size)" "$(host size)"
-    same "$name, $1" "$(sum /dev/md0)" "$(host sum)"
-    check
-    echo "$name, $1: the kernel agrees"
-}
-
 # The letters of the members, and of those that are new (`-`: none).
 together() {
     echo "$1$2" | tr -d -
@@ -131,16 +116,7 @@ case $1 in
 begin)
     level=$2 members=$(images $3)
     shift 3
-    test "$(head -c 8 PATTERN.img | tr -d '\0')" ||
-        head -c 16M /dev/urandom | dd of=PATTERN.img conv=notrunc status=none
-    echo "$members" >members
-    blank A.img B.img C.img D.img E.img
-    quietly outboard array create $members --level=$level --name=photos --assume-clean "$@"
-    serve "$(array "$members")"
-    size=$(nbdinfo --size "$uri")
-    head -c $size /dev/urandom >model
-    quietly nbdcopy model "$uri"
-    finish
+    make_array --assume-clean "$@"
     ;;
 enlarge)
     level=$2 members=$(images $3)
@@ -168,7 +144,7 @@ sum)
     sum model
     ;;
 put)
-    dd if=PATTERN.img of=model bs=1k skip=$3 seek=$2 count=$3 conv=notrunc status=none
+    put_model $2 $3
     ;;
 reshape)
     serve "$(array "$members")"

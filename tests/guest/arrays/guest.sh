@@ -109,3 +109,18 @@ alike() {
     stop
     host alike $letters
 }
+
+# Writes so many KiB at that KiB through the kernel, the host does so to its model.
+put() {
+    dd if=/dev/vdf of=/dev/md0 bs=1k skip=$2 seek=$1 count=$2 conv=fsync,notrunc 2>/dev/null
+    host put $1 $2
+}
+
+# The array has the size of the model, and holds what that does, on all members.
+good() {
+    idle
+    same "$name, $1, bytes" "$(size)" "$(host size)"
+    same "$name, $1" "$(sum /dev/md0)" "$(host sum)"
+    check
+    echo "$name, $1: the kernel agrees"
+}

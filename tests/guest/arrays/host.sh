@@ -124,3 +124,22 @@ alike() {
         }
     done
 }
+
+# Makes an array of level $level of $members, with these options, full of what is in its model, on disks that are blank again.
+make_array() {
+    test "$(head -c 8 PATTERN.img | tr -d '\0')" ||
+        head -c 16M /dev/urandom | dd of=PATTERN.img conv=notrunc status=none
+    echo "$members" >members
+    blank A.img B.img C.img D.img E.img
+    quietly outboard array create $members --level=$level --name=photos "$@"
+    serve "$(array "$members")"
+    size=$(nbdinfo --size "$uri")
+    head -c $size /dev/urandom >model
+    quietly nbdcopy model "$uri"
+    finish
+}
+
+# Writes to the model what the guest's `put` writes to the array.
+put_model() {
+    dd if=PATTERN.img of=model bs=1k skip=$2 seek=$1 count=$2 conv=notrunc status=none
+}

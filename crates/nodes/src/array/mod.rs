@@ -35,7 +35,7 @@
 //!
 //! # What it does not do
 //!
-//! It does not change levels, take members away, or read external metadata (IMSM, DDF).
+//! It does not take members away from levels with parity, but where the level changes, or read external metadata (IMSM, DDF).
 
 mod assemble;
 mod assembly;
@@ -45,6 +45,7 @@ mod examine;
 mod external_input;
 pub mod format;
 mod layout;
+mod level;
 mod logs;
 mod member;
 mod member_guard;
@@ -67,6 +68,7 @@ pub use self::create::{
 };
 pub use self::error::ArrayError;
 pub use self::examine::{Found, examine, newest};
+pub use self::level::{LevelChanged, change_level, is_changed_in_use};
 pub(crate) use self::member::Member;
 pub use self::member_guard::{Takeover, VALID_FOR};
 pub use self::node::{AddOptions, Array};

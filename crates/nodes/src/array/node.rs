@@ -190,6 +190,22 @@ impl Array {
         }
     }
 
+    /// Gives an array with parity another level while it is used, as mdadm does with `--layout=preserve`: no data move, and a spare
+    /// becomes the member that comes. Other levels are changed where no process uses the array ([`change_level`](super::change_level)).
+    ///
+    /// # Errors
+    /// It does not become one of that level, or not while it is used; something is missing or under way.
+    pub async fn change_level(&self, level: Level) -> Result<(), ArrayError> {
+        match &self.kind {
+            Kind::Striped(striped) => Err(striped.refuse_level(level)),
+            Kind::Parity(_) => Err(self.refused("its level stays as it is")),
+            Kind::Redundant(array) => {
+                self.must_be_md()?;
+                array.change_level(level).await
+            }
+        }
+    }
+
     /// The array uses all of its members, which were enlarged before it was opened; what is new is resynced in the background, or with
     /// `assume_clean` taken to be in sync.
     ///

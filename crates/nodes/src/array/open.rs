@@ -24,7 +24,7 @@ use super::parity::Parity;
 use super::redundant::{RedundantArray, refuse_stale_members};
 use super::striped::Striped;
 use super::sync::{Expected, Kept};
-use super::{Array, ArrayError, ArrayOptions, Candidate, Picture, logs};
+use super::{Array, ArrayError, ArrayOptions, Candidate, Picture, level, logs};
 use crate::read_within;
 
 /// Ends of disks where metadata of firmware RAID is looked for, bytes.
@@ -42,7 +42,10 @@ pub async fn open(
     candidates: Vec<Candidate>,
     options: ArrayOptions,
 ) -> Result<Arc<Array>, ArrayError> {
-    let assembly = Box::pin(assembled(candidates, &options)).await?;
+    let mut assembly = Box::pin(assembled(candidates, &options)).await?;
+    if !is_only_read(&options) {
+        level::finish(&mut assembly).await?;
+    }
     open_assembly(assembly, &options).await
 }
 

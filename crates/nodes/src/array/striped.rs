@@ -19,6 +19,7 @@ use tokio::sync::broadcast;
 use super::assembly::{Assembly, Facts};
 use super::format::Level;
 use super::layout::{Run, linear, raid0};
+use super::level::{LevelForm, refused_in_use, takeover};
 use super::member::Member;
 use super::{
     ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, MemberState, MemberStatus, Raid0Layout,
@@ -118,6 +119,12 @@ impl Striped {
         };
         self.settle().await.map_err(failed)?;
         self.flush().await.map_err(failed)
+    }
+
+    /// Why it does not get another level while it is used.
+    pub(super) fn refuse_level(&self, level: Level) -> ArrayError {
+        let of = LevelForm::of(&self.members[0].superblock);
+        takeover(of, level).map_or_else(|refused| refused, |_| refused_in_use(of.level, level))
     }
 
     fn admit(&self, operation: Operation, range: Range) -> Result<(), IoError> {

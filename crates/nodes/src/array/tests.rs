@@ -4,6 +4,8 @@
 
 mod divergence;
 mod growth_refusals;
+mod level;
+mod level_refusals;
 mod life;
 mod open;
 mod replace;

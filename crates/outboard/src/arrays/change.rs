@@ -1,6 +1,7 @@
 //! Applies a change to an array that is open in this process: in a server, below an attached device, or for the
 //! duration of a command.
 
+use nodes::array::format::Level;
 use nodes::array::{AddOptions, Array, Candidate, NewShape, SyncKind};
 
 use super::member_checks;
@@ -84,6 +85,7 @@ pub(crate) async fn apply(
             };
             array.reshape(shape).await
         }
+        ArrayStep::Level { level } => array.change_level(Level::of(level)).await,
         ArrayStep::Resize { assume_clean } => array.resize(assume_clean).await,
         ArrayStep::Scrub { repair: true } => array.scrub(SyncKind::Repair),
         ArrayStep::Scrub { repair: false } => array.scrub(SyncKind::Check),

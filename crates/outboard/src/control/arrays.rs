@@ -71,6 +71,11 @@ pub(crate) enum ArrayStep {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chunk: Option<u64>,
     },
+    /// Give an array with parity another level while it is used.
+    Level {
+        /// md's number of it.
+        level: i32,
+    },
     /// Use all of members that were enlarged.
     Resize {
         /// What is new is not resynced.
@@ -107,6 +112,7 @@ impl fmt::Display for ArrayStep {
                 parts: Some(parts), ..
             } => write!(f, "to be reshaped to {parts} members"),
             Self::Reshape { .. } => f.write_str("to be reshaped"),
+            Self::Level { level } => write!(f, "to become level {level}"),
             Self::Resize { .. } => f.write_str("to use all of its members"),
             Self::Scrub { repair: false } => f.write_str("a scrub"),
             Self::Scrub { repair: true } => f.write_str("a scrub that repairs"),

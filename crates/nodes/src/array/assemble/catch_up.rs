@@ -1,11 +1,12 @@
 //! A member that a power cut left one commit behind, where that commit changed the form of the array. Pure.
 //!
-//! The commit was the last one of a reshape, or the one with which the array got larger: each is durable on all members before
+//! The commit was the last one of a reshape, or the one with which the array got larger, or another level: each is durable on all members before
 //! anything depends on it. What was left behind has the form that the others have, and says so with the next commit.
 
 use block::Range;
 
 use crate::array::format::{Role, Superblock, features};
+use crate::array::level::with_level;
 
 /// What `member` says once it knows what `fresh` does of the form, if it is one commit behind; on a disk of `size` bytes.
 pub(in crate::array) fn caught_up(
@@ -13,6 +14,9 @@ pub(in crate::array) fn caught_up(
     fresh: &Superblock,
     size: u64,
 ) -> Option<Superblock> {
+    if member.level != fresh.level {
+        return with_level(member, fresh);
+    }
     if member.events.checked_add(1) != Some(fresh.events) || member.role == Role::Journal {
         return None;
     }

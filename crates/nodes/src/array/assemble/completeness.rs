@@ -99,7 +99,13 @@ fn dirty_and_degraded(
 ) -> Result<(), ArrayError> {
     let fresh = &witnesses[picture.freshest].superblock;
     let has_parity = matches!(fresh.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
-    let whole = in_sync.iter().all(|held| *held);
+    // Where parity alone is missing, no data are computed. A reshape has two forms.
+    let is_parity_alone = |part: u32| {
+        let (layout, members) = (fresh.layout, fresh.members);
+        fresh.reshape.is_none() && fresh.level.is_parity_alone(layout, members, part)
+    };
+    let mut parts = (0..).zip(in_sync);
+    let whole = parts.all(|(part, held)| *held || is_parity_alone(part));
     if !has_parity || whole || fresh.synced_to.is_none() || rules.force_dirty_degraded {
         return Ok(());
     }

@@ -11,7 +11,7 @@
 
 use block::Range;
 
-use super::{NUMBERS_MAX_0_90, Reshape, Role, Superblock, Version, dm_raid, v0, v1};
+use super::{Level, NUMBERS_MAX_0_90, Reshape, Role, Superblock, Version, dm_raid, v0, v1};
 use crate::array::format::MEMBERS_MAX;
 
 /// What of a superblock changes; `None`: it stays as it is. Offsets are bytes.
@@ -55,6 +55,8 @@ pub struct Changes<'a> {
 /// How data and parity lie, and the reshape that changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Form {
+    /// RAID level.
+    pub level: Level,
     /// Layout, by the level's own numbers.
     pub layout: u32,
     /// Chunk, bytes.

@@ -64,6 +64,20 @@ impl Level {
         }
     }
 
+    /// Whether `part` of an array of `parts` holds parity in every row, and no data.
+    #[must_use]
+    pub const fn is_parity_alone(self, layout: u32, parts: u32, part: u32) -> bool {
+        let (is_first, is_last) = (part == 0, part + 1 == parts);
+        match (self, layout) {
+            (Self::Raid4, _) | (Self::Raid5, 5) | (Self::Raid6, 16..=19) => is_last,
+            (Self::Raid5, 4) => is_first,
+            (Self::Raid6, 4) => part < 2,
+            (Self::Raid6, 5) => part + 2 >= parts,
+            (Self::Raid6, 20) => is_first || is_last,
+            _ => false,
+        }
+    }
+
     /// Whether the data can be had from these parts, of which `present` says whether they are there.
     #[must_use]
     pub fn survives(self, layout: u32, present: &[bool]) -> bool {

@@ -187,6 +187,10 @@ async fn carry_out(plan: &Plan) -> Outcome {
         .filter(|target| !failed.contains(&target.target.slot));
     if plan.one_by_one {
         in_turn(left, &mut outcome, write_superblock).await;
+    } else if plan.holders_first {
+        let (holders, others): (Vec<_>, Vec<_>) = left.partition(|target| target.holds);
+        each(holders.into_iter(), &mut outcome, write_superblock).await;
+        each(others.into_iter(), &mut outcome, write_superblock).await;
     } else {
         each(left, &mut outcome, write_superblock).await;
     }

@@ -50,6 +50,7 @@ mod flush;
 mod form;
 pub(in crate::array) mod layout;
 mod ledger;
+mod level;
 mod member_table;
 mod members;
 mod open;

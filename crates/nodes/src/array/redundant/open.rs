@@ -361,6 +361,7 @@ fn state(
         needs: 0,
         writes_form,
         drops_ppl,
+        holders_first: false,
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Plan {
     pub(super) members: Vec<CommitTarget>,
     /// Superblocks are written one after the other.
     pub(super) one_by_one: bool,
+    /// Those of members without a part are written behind those of others.
+    pub(super) holders_first: bool,
     /// What its end changes.
     pub(super) after: After,
 }
@@ -122,6 +124,7 @@ impl State {
             pages,
             members,
             one_by_one: matches!(self.facts.version, Version::V0_90 { .. }),
+            holders_first: self.holders_first && scope.events.is_some(),
             after,
         }
     }
@@ -268,6 +271,7 @@ impl State {
             return (failed, result);
         }
         self.ledger.end(&after.scope);
+        self.holders_first &= after.scope.events.is_none();
         for (slot, to) in &after.rebuilt {
             self.members.slots[slot.0].rebuilt_durably = *to;
         }

@@ -60,6 +60,7 @@ impl Slot {
             let start = data.offset - self.data_moved;
             let len = data.end() - start;
             return Form {
+                level: facts.level,
                 layout: facts.layout,
                 chunk: facts.chunk,
                 // Where the disk was enlarged there is more of it.
@@ -71,6 +72,7 @@ impl Slot {
         };
         let added = facts.parts.cast_signed() - reshape.parts.cast_signed();
         Form {
+            level: facts.level,
             layout: reshape.layout,
             chunk: reshape.chunk,
             data,

@@ -21,6 +21,7 @@ mod choice;
 mod divergence;
 mod driver;
 mod job;
+mod level;
 mod manager;
 mod members;
 mod newcomer;

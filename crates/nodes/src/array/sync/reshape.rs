@@ -106,14 +106,26 @@ impl SyncManager {
 
     /// Refuses while members are missing, or anything is done.
     pub(super) fn must_be_at_rest(&self) -> Result<(), ArrayError> {
-        let status = self.array.status();
-        if status.working < status.parts {
-            let what = format!(
-                "the array has {} of its {} members: its form stays as it is without them",
-                status.working, status.parts
-            );
-            return Err(refused(what, "add a disk and wait until it is rebuilt"));
+        self.must_have_members(self.array.facts().parts)?;
+        self.must_be_idle()
+    }
+
+    /// Refuses while members of the first `parts` are missing.
+    pub(super) fn must_have_members(&self, parts: u32) -> Result<(), ArrayError> {
+        if self.array.has_first(parts) {
+            return Ok(());
         }
+        let status = self.array.status();
+        let what = format!(
+            "the array has {} of its {} members: its form stays as it is without them",
+            status.working, status.parts
+        );
+        Err(refused(what, "add a disk and wait until it is rebuilt"))
+    }
+
+    /// Refuses while anything is done, or is to be.
+    pub(super) fn must_be_idle(&self) -> Result<(), ArrayError> {
+        let status = self.array.status();
         if status.resync_pending || self.has_work() {
             return Err(refused(
                 "something else is done in the background, or is to be",
@@ -135,8 +147,8 @@ impl SyncManager {
     }
 
     /// The spares that hold the new parts.
-    fn new_members(&self, parts: u32) -> Result<Vec<SlotId>, ArrayError> {
-        let added = parts - self.array.facts().parts;
+    pub(super) fn new_members(&self, parts: u32) -> Result<Vec<SlotId>, ArrayError> {
+        let added = parts.saturating_sub(self.array.facts().parts);
         let slots = self.array.slot_states().into_iter();
         let spares = slots.filter(|(.., state)| *state == SlotState::Spare);
         let spares: Vec<SlotId> = spares.map(|(slot, ..)| slot).collect();

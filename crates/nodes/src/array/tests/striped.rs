@@ -50,6 +50,16 @@ async fn put(disk: &Node, of: &Superblock) {
     disk.flush().await.unwrap();
 }
 
+/// Members of such an array.
+pub(super) async fn made_disks(level: Level) -> Vec<Node> {
+    let disks: Vec<Node> = SIZES
+        .iter()
+        .map(|size| Arc::new(MemDisk::new(*size)) as Node)
+        .collect();
+    drop(made(level, &disks).await);
+    disks
+}
+
 async fn made(level: Level, disks: &[Node]) -> Node {
     for (number, disk) in (0..).zip(disks) {
         put(disk, &superblock(level, number)).await;

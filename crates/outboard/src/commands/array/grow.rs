@@ -1,7 +1,11 @@
-//! `outboard array grow`: another number of copies or members, another chunk or layout.
+//! `outboard array grow`: another number of copies or members, another chunk, layout or level.
 //!
 //! A reshape is carried out by the process that has the array: users read and write meanwhile. Where it is ended early, the next process
-//! that opens the array goes on with it, outboard or Linux.
+//! that opens the array goes on with it, outboard or Linux. A level between those with parity is changed there, too; others are changed
+//! where no process has the array open, by its superblocks.
+
+use nodes::array::format::Level;
+use nodes::array::is_changed_in_use;
 
 use super::outcome::{Change, Waits, Whose, apply};
 use super::target::ArrayArgs;
@@ -35,6 +39,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LAYOUT", group = "form")]
     layout: Option<String>,
 
+    /// The level that the array is to have, without moving data: from 5 to 6, where a spare gets the second parity, from 4 to 5, and
+    /// back; given members, also from 0 to 4 or 5, from 1 to 5 of two members, and back
+    #[arg(long, short, value_name = "LEVEL", group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout"], value_parser = words::level)]
+    level: Option<Level>,
+
     #[command(flatten)]
     waits: Waits,
 }
@@ -49,12 +58,24 @@ impl Change for Args {
         if let Some(parts) = self.copies {
             return Ok(Some(ArrayStep::Grow { parts }));
         }
+        if let Some(level) = self.level {
+            let level = level.number();
+            return Ok(Some(ArrayStep::Level { level }));
+        }
         let layout = self.layout.as_deref().map(|text| layout(report, text));
         Ok(Some(ArrayStep::Reshape {
             parts: self.devices,
             layout: layout.transpose()?,
             chunk: self.chunk.map(|size| size.0),
         }))
+    }
+
+    fn level_of_members(&self, report: &ArrayReport) -> Result<Option<Level>, Failure> {
+        let Some(to) = self.level else {
+            return Ok(None);
+        };
+        let from = words::level(&report.level).map_err(Failure::usage)?;
+        Ok((!is_changed_in_use(from, to)).then_some(to))
     }
 }
 

@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nodes::array::format::Level;
 use nodes::array::{Array, ArrayOptions, Candidate, open};
 
 use super::target::{How, servers};
@@ -20,6 +21,7 @@ use crate::control::{ArrayStep, place};
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
 use crate::graph::builder::{BuildError, Builder};
+use crate::output;
 
 /// What stands for a part without a member.
 pub(super) const MISSING: &str = "missing";
@@ -41,25 +43,9 @@ impl Offline {
         how: &How,
         writable: bool,
     ) -> Result<Self, Failure> {
-        let prefer = how
-            .prefer
-            .as_ref()
-            .map(|side| preferred(members, side))
-            .transpose()?;
         let mut builder = Builder::new(!writable);
-        let mut candidates = Vec::with_capacity(members.len());
-        for text in members.iter().filter(|text| *text != MISSING) {
-            candidates.push(Box::pin(candidate(&mut builder, text)).await?);
-        }
-        let options = ArrayOptions {
-            read_only: !writable,
-            // To look at what is left does no harm.
-            run: how.run || !writable,
-            missing: members.len() - candidates.len(),
-            force_dirty_degraded: !writable,
-            prefer,
-            ..ArrayOptions::default()
-        };
+        let (candidates, options) =
+            Box::pin(candidates(&mut builder, members, how, writable)).await?;
         let array = open(candidates, options).await.map_err(|error| {
             if let Some(next) = error.next() {
                 // It is written for expressions.
@@ -96,6 +82,34 @@ impl Offline {
         change::apply(&self.array, step, &mut self.beside).await
     }
 
+    /// Stops it, gives it another level by its superblocks, and opens it again: without members that were released.
+    pub(super) async fn change_level(
+        self,
+        members: &[String],
+        how: &How,
+        level: Level,
+    ) -> Result<Self, Failure> {
+        self.close(Ok(())).await?;
+        let mut builder = Builder::new(false);
+        let (candidates, options) = Box::pin(candidates(&mut builder, members, how, true)).await?;
+        let changed = nodes::array::change_level(candidates, &options, level).await?;
+        drop(builder);
+        if let Some(what) = changed.dropped {
+            output::remark(&format!(
+                "members keep no {what} any more: {level} has none"
+            ));
+        }
+        for name in &changed.released {
+            output::remark(&format!("{name} is no member of the array any more"));
+        }
+        let is_left = |text: &&String| {
+            let named = unnamed(text).map(|named| named.text);
+            !named.is_ok_and(|name| changed.released.contains(&name))
+        };
+        let left: Vec<String> = members.iter().filter(is_left).cloned().collect();
+        Self::open(&left, how, true).await
+    }
+
     /// Stops it, and reports how it was at last if what was done with it went well.
     pub(super) async fn close(self, done: Result<(), Failure>) -> Result<ArrayReport, Failure> {
         let stopped = match self.writable {
@@ -127,6 +141,34 @@ impl Opener for Beside {
         let candidate = self.0.candidate(disk).await;
         candidate.map_err(|error| in_use(error, disk))
     }
+}
+
+/// The members as candidates, and how their array is opened.
+async fn candidates(
+    builder: &mut Builder,
+    members: &[String],
+    how: &How,
+    writable: bool,
+) -> Result<(Vec<Candidate>, ArrayOptions), Failure> {
+    let prefer = how
+        .prefer
+        .as_ref()
+        .map(|side| preferred(members, side))
+        .transpose()?;
+    let mut candidates = Vec::with_capacity(members.len());
+    for text in members.iter().filter(|text| *text != MISSING) {
+        candidates.push(Box::pin(candidate(builder, text)).await?);
+    }
+    let options = ArrayOptions {
+        read_only: !writable,
+        // To look at what is left does no harm.
+        run: how.run || !writable,
+        missing: members.len() - candidates.len(),
+        force_dirty_degraded: !writable,
+        prefer,
+        ..ArrayOptions::default()
+    };
+    Ok((candidates, options))
 }
 
 /// Which of the members `--prefer` names.

@@ -1,6 +1,7 @@
 //! Doing one thing with an array, wherever it is, waiting for what that begins, and reporting how it is then.
 
 use nodes::array::Array;
+use nodes::array::format::Level;
 
 use super::offline::Offline;
 use super::progress::{Bar, TICK};
@@ -37,6 +38,11 @@ impl Waits {
 pub(super) trait Change {
     /// It, with an array that is so; `None`: nothing but to wait. `whose`: which process opens disks.
     fn step(&self, report: &ArrayReport, whose: Whose) -> Result<Option<ArrayStep>, Failure>;
+
+    /// The level that an array which is so gets while no process has it open, instead of a step.
+    fn level_of_members(&self, _: &ArrayReport) -> Result<Option<Level>, Failure> {
+        Ok(None)
+    }
 }
 
 /// The process that does it, and opens the disks that are named.
@@ -72,6 +78,7 @@ pub(super) fn apply(
                 served.ask(step)?;
             }
             report_new_members(&before, &served.report);
+            report_dropped_logs(&before, &served.report);
             if waits.wait {
                 wait_for_server(&mut served)?;
             }
@@ -81,8 +88,14 @@ pub(super) fn apply(
             let interrupt = Interrupt::watch()?;
             on_the_engine(async || {
                 let mut offline = Box::pin(Offline::open(&members, &array.how, true)).await?;
+                let level = change.level_of_members(&offline.report())?;
+                if let Some(level) = level {
+                    offline = Box::pin(offline.change_level(&members, &array.how, level)).await?;
+                }
                 let done = async {
-                    if let Some(step) = change.step(&offline.report(), Whose::Own)? {
+                    if level.is_none()
+                        && let Some(step) = change.step(&offline.report(), Whose::Own)?
+                    {
                         offline.apply(step).await?;
                     }
                     match waits.no_wait {
@@ -105,6 +118,16 @@ fn report_new_members(before: &ArrayReport, now: &ArrayReport) {
         let export = now.export.as_deref().unwrap_or_default();
         output::remark(&format!(
             "{name} has other members now: the next start of {export} needs {disk}"
+        ));
+    }
+}
+
+/// Partial parity logs that members keep no more are in the log of the server: the user of the command may not see that.
+fn report_dropped_logs(before: &ArrayReport, now: &ArrayReport) {
+    if before.ppl && !now.ppl {
+        let (name, level) = (now.short_name(), &now.level);
+        output::remark(&format!(
+            "{name} ({level}) keeps no partial parity logs from now on"
         ));
     }
 }

@@ -1,7 +1,8 @@
 //! Superblocks 1.0, 1.1 and 1.2 as bytes: whole ones, and changes to those that were read. Pure.
 
 use super::super::{
-    Changes, Form, MAGIC, MEMBERS_MAX, PLACE_LEN, Reshape, Role, SECTOR, Superblock, features,
+    Changes, Form, Level, MAGIC, MEMBERS_MAX, PLACE_LEN, Reshape, Role, SECTOR, Superblock,
+    features,
 };
 use super::{CHECKSUM_AT, FAIL_FAST, FIXED_LEN, WRITE_MOSTLY, checksum, field, role, whole};
 use crate::fields::{Fields, put};
@@ -84,6 +85,10 @@ fn form_features(mut bits: u32, form: &Form) -> u32 {
     if form.drops_ppl {
         bits &= !(features::PPL | features::MULTIPLE_PPLS);
     }
+    if form.level != Level::Raid0 {
+        // Linux refuses it of others.
+        bits &= !features::RAID0_LAYOUT;
+    }
     bits &= !(features::RESHAPE | features::NEW_OFFSET | features::RESHAPE_BACKWARDS);
     let Some(reshape) = &form.reshape else {
         return bits;
@@ -103,6 +108,7 @@ fn form_features(mut bits: u32, form: &Form) -> u32 {
 
 /// What a form changes, but for features.
 fn put_form(b: &mut [u8], form: &Form) {
+    put(b, field::LEVEL, form.level.number().to_le_bytes());
     put(b, field::LAYOUT, form.layout.to_le_bytes());
     put(b, field::CHUNK, words(form.chunk / SECTOR).to_le_bytes());
     put(b, field::SIZE, (form.member_size / SECTOR).to_le_bytes());

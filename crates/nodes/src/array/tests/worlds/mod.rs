@@ -62,6 +62,8 @@ const PPL_FROM: u64 = 1 << 34;
 const JOURNAL_FROM: u64 = 1 << 35;
 /// Seeds from here on are worlds in which an array is reshaped.
 const RESHAPE_FROM: u64 = 1 << 36;
+/// Seeds from here on are worlds in which an array gets another level.
+const LEVEL_FROM: u64 = 1 << 37;
 /// Tests that share the seeds before.
 const QUARTERS: u64 = 4;
 
@@ -78,7 +80,10 @@ struct Played {
 
 fn play(seed: u64) -> Played {
     if seed >= RESHAPE_FROM {
-        let mut world = ReshapeWorld::new(seed);
+        let mut world = match seed >= LEVEL_FROM {
+            true => ReshapeWorld::of_levels(seed),
+            false => ReshapeWorld::new(seed),
+        };
         let wrong = wrong_with(seed, world.run());
         return Played {
             wrong,
@@ -113,7 +118,15 @@ fn wrong_with(seed: u64, run: impl Future<Output = Result<(), Wrong>>) -> Option
 /// Plays the worlds of one test: every `step`th from `first` on. All that fail are reported, the first with its log.
 fn worlds(first: u64, step: u64) {
     let kind = |seed: u64| {
-        [OLD_FROM, PARITY_FROM, PPL_FROM, JOURNAL_FROM, RESHAPE_FROM].map(|from| seed >= from)
+        let kinds = [
+            OLD_FROM,
+            PARITY_FROM,
+            PPL_FROM,
+            JOURNAL_FROM,
+            RESHAPE_FROM,
+            LEVEL_FROM,
+        ];
+        kinds.map(|from| seed >= from)
     };
     let selected = WorldSeeds::from_env();
     let seeds: Vec<u64> = match selected.only {
@@ -226,6 +239,23 @@ fn what_was_flushed_is_there_or_refused_by_name_in_the_first_half_of_worlds_with
 #[test]
 fn what_was_flushed_is_there_or_refused_by_name_in_the_other_half_of_worlds_with_a_reshape() {
     worlds(RESHAPE_FROM + 1, 2);
+}
+
+#[test]
+fn what_was_flushed_is_there_or_refused_by_name_in_worlds_with_another_level() {
+    worlds(LEVEL_FROM, 4);
+}
+
+/// A promise about levels is worth what worlds have of them.
+#[test]
+fn arrays_are_cut_while_they_get_another_level() {
+    let stories = (LEVEL_FROM..LEVEL_FROM + TWICE).map(|seed| play(seed).story);
+    let cut = stories.filter(|story| {
+        let begun = story.find("reshape");
+        begun.is_some_and(|at| story[at..].contains("Cut"))
+    });
+    let count = cut.count();
+    assert!(count > 8, "of {TWICE} worlds {count} are");
 }
 
 /// A promise about reshapes is worth what worlds have of them.

@@ -1,7 +1,7 @@
-//! Worlds in which an array with parity is reshaped: users write at every moment of it, the power goes out at any step, disks are lost
+//! Worlds in which an array with parity is reshaped, or gets another level: users write at every moment of it, the power goes out at any step, disks are lost
 //! with it or fail before.
 //!
-//! A disk that is lost does not come back. In the end the array is reshaped, also after that, holds what was flushed, and its parity
+//! A disk that is lost does not come back. In the end the array has its form, also after that, holds what was flushed, and its parity
 //! fits. One that was being written when the power went out, and lacks a disk then, is refused, as md refuses it.
 
 use std::sync::Arc;
@@ -17,9 +17,13 @@ use super::pace::Pace;
 use super::record::Record;
 use super::world::{End, Wrong, candidate, options};
 use crate::array::external_input::given::Given;
+use crate::array::format::Level;
+use crate::array::redundant::tests::kit::Recipe;
 use crate::array::tests::open::candidates;
 use crate::array::tests::reshape::{Case, cases};
-use crate::array::{AddOptions, Array, ArrayOptions, Candidate, SyncKind, open};
+use crate::array::{
+    AddOptions, Array, ArrayError, ArrayOptions, Candidate, NewShape, SyncKind, open,
+};
 
 /// Things that are begun in one life, at most.
 const ACTIONS_MAX: usize = 60;
@@ -42,6 +46,8 @@ struct Disk {
 #[derive(Debug)]
 pub(super) struct ReshapeWorld {
     case: Case,
+    /// It gets this level, and keeps its form.
+    level: Option<Level>,
     rng: fastrand::Rng,
     disks: Vec<Disk>,
     owed: Owed,
@@ -70,7 +76,45 @@ async fn images(case: &Case) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Arrays that get another level, with a spare each.
+fn level_cases() -> Vec<(Case, Level)> {
+    let [four, five, six] = [Level::Raid4, Level::Raid5, Level::Raid6];
+    let with_spare = |recipe: Recipe, to| {
+        let parts = recipe.parts + 1;
+        (Case::devices(recipe, parts), to)
+    };
+    vec![
+        with_spare(Recipe::parity(five, 2, 3), six),
+        with_spare(Recipe::parity(five, 0, 4).without_bitmap(), six),
+        with_spare(Recipe::parity(five, 5, 3), six),
+        with_spare(Recipe::parity(six, 18, 4), five),
+        with_spare(Recipe::parity(six, 20, 4).without_bitmap(), five),
+        with_spare(Recipe::parity(four, 0, 3), five),
+        with_spare(Recipe::parity(five, 5, 3), four),
+    ]
+}
+
+/// What the world is about.
+async fn begin_change(
+    array: &Array,
+    shape: NewShape,
+    level: Option<Level>,
+) -> Result<(), ArrayError> {
+    match level {
+        Some(level) => array.change_level(level).await,
+        None => array.reshape(shape).await,
+    }
+}
+
 impl ReshapeWorld {
+    /// A world in which an array gets another level.
+    pub(super) fn of_levels(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let cases = level_cases();
+        let (case, level) = cases[rng.usize(0..cases.len())].clone();
+        Self::of(seed, rng, case, Some(level))
+    }
+
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         // Logs are dropped when it begins: what they are worth before that is for other worlds.
@@ -79,6 +123,10 @@ impl ReshapeWorld {
             .filter(|case| case.recipe.ppl.is_none())
             .collect();
         let case = cases[rng.usize(0..cases.len())].clone();
+        Self::of(seed, rng, case, None)
+    }
+
+    fn of(seed: u64, rng: fastrand::Rng, case: Case, level: Option<Level>) -> Self {
         let images = block_on(async {
             let _given = Given::by(seed);
             images(&case).await
@@ -93,9 +141,10 @@ impl ReshapeWorld {
             owed: Owed::new(case.sizes()[0], true),
             pace: Arc::new(Pace::of(seed)),
             record: Arc::default(),
-            story: vec![format!("{case:?}")],
+            story: vec![format!("{case:?}, {level:?}")],
             rng,
             case,
+            level,
         }
     }
 
@@ -117,13 +166,22 @@ impl ReshapeWorld {
 
     /// Whether one more disk may be lost: a spare counts, too, which may hold a part by now.
     fn can_spare(&self) -> bool {
-        self.lost() < self.case.recipe.level.parities()
+        let before = self.case.recipe.level.parities();
+        self.lost()
+            < self
+                .level
+                .map_or(before, |level| before.min(level.parities()))
     }
 
     /// Lives through some cuts; in the end everything works.
     pub(super) async fn run(&mut self) -> Result<(), Wrong> {
-        for _ in 0..self.rng.u8(1..6) {
-            let steps = self.rng.u64(1..STEPS_MAX);
+        // Another level takes one commit: short lives are cut in it.
+        let (lives, most) = match self.level {
+            Some(_) => (16, STEPS_MAX / 32),
+            None => (6, STEPS_MAX),
+        };
+        for _ in 0..self.rng.u8(1..lives) {
+            let steps = self.rng.u64(1..most);
             if !self.live(steps).await? {
                 return Ok(());
             }
@@ -285,13 +343,14 @@ impl ReshapeWorld {
     fn begin(&mut self, array: &Arc<Array>, doing: &mut Doing) {
         let redundant = array.by_hand().array.clone();
         let array = array.clone();
-        let shape = self.case.shape;
+        let (shape, level) = (self.case.shape, self.level);
         let kind = self.rng.u8(0..24);
         let name = match kind {
             0..10 => {
                 let op = self.op();
                 return self.user(&array, doing, op);
             }
+            10..18 if level.is_some() => "work, then reshape",
             10..18 => "move rows",
             18 => "mark clean",
             19 => "sweep",
@@ -310,9 +369,13 @@ impl ReshapeWorld {
                     drop(redundant.move_rows(1).await);
                     Ok(())
                 }
+                "work, then reshape" => {
+                    drop(array.by_hand().work().await);
+                    begin_change(&array, shape, level).await
+                }
                 "mark clean" => redundant.mark_clean().await.map(drop).map_err(described),
                 "sweep" => redundant.sweep().await.map(drop).map_err(described),
-                "reshape" => array.reshape(shape).await,
+                "reshape" => begin_change(&array, shape, level).await,
                 _ => array.by_hand().work().await,
             };
             Ended::Other(name.to_owned(), done)
@@ -381,8 +444,9 @@ impl ReshapeWorld {
         }
         if array.geometry().size == self.case.sizes()[0] && self.lost() == 0 {
             // It has not begun, or has ended where it does not make the array larger.
-            match array.reshape(self.case.shape).await {
-                Err(error) if !error.to_string().contains("has that form already") => {
+            let is_done = |error: &ArrayError| error.to_string().contains(" already");
+            match begin_change(&array, self.case.shape, self.level).await {
+                Err(error) if !is_done(&error) => {
                     return wrong("it is not reshaped", &error);
                 }
                 _ => {}
@@ -397,6 +461,12 @@ impl ReshapeWorld {
         self.look(&array, "when it was reshaped").await?;
         if self.lost() > 0 {
             return Ok(());
+        }
+        if self
+            .level
+            .is_some_and(|level| level != array.status().level)
+        {
+            return Err(format!("it is {}", array.status().level));
         }
         let begun = array.scrub(SyncKind::Check);
         begun.map_err(|error| format!("it is not scrubbed: {error}"))?;

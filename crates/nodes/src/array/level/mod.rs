@@ -1,0 +1,81 @@
+//! Another level for an array, as md takes levels over: where every byte of data lies stays as it is.
+//!
+//! ```text
+//! 5 ─► 6   the new member has Q alone, and is rebuilt     0 ─► 4, 5   the new member has parity alone, and is missing at first
+//! 6 ─► 5   the member with Q becomes a spare              4, 5 ─► 0   the member with parity is released
+//! 4 ◄─► 5  with parity on the last member                 1 ◄─► 5     of two members: parity of one chunk is a copy of it
+//! ```
+//!
+//! Between levels with parity that is a change of an array that is used (`redundant::level`, `sync::level`). Others are made of one that
+//! no process uses: [`change_level`] writes superblocks, and nothing else.
+//!
+//! # Invariants
+//!
+//! * A member that a power cut left with the level before is one event behind, and what its superblock says leads to what the others
+//!   say by one rule ([`takeover()`]): it gets their level before the array is used.
+//! * Superblocks of holders are written before those of spares: no spare has a level that no holder has.
+//!
+//! # What it does not do
+//!
+//! It moves no data: where parity is to lie elsewhere, a reshape does that before or after.
+
+mod left_behind;
+mod offline;
+mod takeover;
+#[cfg(test)]
+mod tests;
+
+use block::{IoBufs, Node, Range, WriteFlags};
+
+use super::ArrayError;
+use super::format::{self, Changes, Level};
+use super::member::Member;
+
+pub(super) use self::left_behind::{finish, with_level};
+pub use self::offline::{LevelChanged, change_level};
+pub(super) use self::takeover::{LevelForm, takeover};
+
+/// Whether an array of level `from` gets level `to` while it is used; else no process may use it.
+#[must_use]
+pub const fn is_changed_in_use(from: Level, to: Level) -> bool {
+    from.parities() > 0 && to.parities() > 0
+}
+
+/// Why an array of level `from` does not get level `to` while it is used.
+pub(super) fn refused_in_use(from: Level, to: Level) -> ArrayError {
+    let number = to.number();
+    ArrayError::refused_with(
+        format!("{from} does not become {to} while the array is used"),
+        format!(
+            "stop it (outboard array stop), then: outboard array grow MEMBER… --level {number}"
+        ),
+    )
+}
+
+/// Writes the superblock of a member with some changes, durably.
+async fn write_superblock(member: &mut Member, changes: &Changes<'_>) -> Result<(), ArrayError> {
+    let version = member.superblock.version;
+    let bytes = format::patch(&member.bytes, version, changes);
+    let block = member.disk.geometry().block_size;
+    let written = format::written(&bytes, version, block);
+    let place = Range::new(member.at, written.len() as u64);
+    let data: IoBufs = std::iter::once(bytes::Bytes::copy_from_slice(written)).collect();
+    let failed = |source| ArrayError::Write {
+        member: member.name.clone(),
+        source,
+    };
+    let disk = &member.disk;
+    disk.write(place, data, WriteFlags::empty())
+        .await
+        .map_err(failed)?;
+    flush(disk).await.map_err(failed)?;
+    member.bytes = bytes;
+    Ok(())
+}
+
+async fn flush(disk: &Node) -> Result<(), block::IoError> {
+    match disk.geometry().flush.any() {
+        true => disk.flush().await,
+        false => Ok(()),
+    }
+}
