@@ -1,5 +1,5 @@
 //! The door to the repository: `cargo xtask test`, `demo`, `bench`, `ci`, `tidy`, `guest`, `fuzz`, `soak`,
-//! `package`, `units`.
+//! `package`, `units`, `book`.
 //!
 //! Every command says what it needs, installs it where it may, and ends with a non-zero status and one
 //! line when it fails. Nothing here is linked into the product.
@@ -10,6 +10,7 @@
 )]
 
 mod bench;
+mod book;
 mod browser;
 mod ci;
 mod clock;
@@ -67,6 +68,8 @@ enum Door {
     Soak(soak::Args),
     /// Build Debian packages.
     Package(package::Args),
+    /// Make a book of the guides, in target/book.
+    Book,
     /// Boot systemd with our units in a container, and use them.
     Units,
 }
@@ -74,6 +77,7 @@ enum Door {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Door::Bench(args) => bench::run(&args),
+        Door::Book => book::run(),
         Door::Bare(args) => bench::bare::run(&args),
         Door::Demo => demo::run(),
         Door::Test { filter } => ci::test(filter.as_deref()),

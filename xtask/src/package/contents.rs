@@ -240,6 +240,7 @@ fn libraries(binary: &Binary, work: &Path) -> Result<String> {
     let architecture = binary.target.architecture;
     command
         .arg("-O")
+        .args(binary.target.libraries()?)
         .arg(&binary.stripped)
         .env("DEB_HOST_ARCH", architecture.name())
         .current_dir(&folder);
@@ -248,7 +249,14 @@ fn libraries(binary: &Binary, work: &Path) -> Result<String> {
         .trim()
         .split_once("shlibs:Depends=")
         .with_context(|| format!("dpkg-shlibdeps printed {printed}"))?;
-    Ok(libraries.to_owned())
+    Ok(as_installed(libraries, architecture.name()))
+}
+
+/// The packages of a machine of that architecture, of those that a cross toolchain has in their place.
+fn as_installed(libraries: &str, architecture: &str) -> String {
+    libraries
+        .replace(&format!(":{architecture}"), "")
+        .replace(&format!("-{architecture}-cross"), "")
 }
 
 /// The files in a folder, sorted.
@@ -268,7 +276,15 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use super::build_id;
+    use super::{as_installed, build_id};
+
+    #[test]
+    fn a_foreign_package_depends_on_what_that_machine_has() {
+        let cross = "libc6:arm64 (>= 2.36), libgcc-s1-arm64-cross (>= 4.2)";
+        let there = "libc6 (>= 2.36), libgcc-s1 (>= 4.2)";
+        assert_eq!(as_installed(cross, "arm64"), there);
+        assert_eq!(as_installed(there, "amd64"), there);
+    }
 
     #[test]
     fn the_build_id_is_found_among_other_notes() {

@@ -133,6 +133,12 @@ impl Target {
         Command::new(format!("{}-{name}", self.architecture.toolchain()))
     }
 
+    /// Where dpkg-shlibdeps finds the libraries of a foreign binary.
+    pub(super) fn libraries(self) -> Result<Option<String>> {
+        let folder = format!("-l/usr/{}/lib", self.architecture.toolchain());
+        Ok((!self.is_native()?).then_some(folder))
+    }
+
     /// Runs a binary of it.
     pub(super) fn execute(self, binary: &Path) -> Result<Command> {
         if self.is_native()? {

@@ -5,6 +5,7 @@
 
 mod arrows;
 mod docs;
+mod links;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -90,6 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let mut findings = arrows::check(tree)?;
     findings.extend(docs::check(tree)?);
+    findings.extend(links::check(tree));
     for (path, text) in tree {
         findings.extend(text::check(path, text));
         if path.ends_with(".rs") {
