@@ -31,6 +31,7 @@ mod config;
 mod control;
 mod failure;
 mod graph;
+mod http_thread;
 mod interrupt;
 mod logging;
 mod metrics;

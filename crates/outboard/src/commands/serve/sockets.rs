@@ -7,6 +7,7 @@ use super::places::{ListenPlaces, OpenListeners};
 use super::tls::Guard;
 use crate::control::place::{self, ControlSocket};
 use crate::failure::Failure;
+use crate::http_thread::bind;
 use crate::metrics;
 
 /// What is to be opened.
@@ -40,7 +41,7 @@ impl SocketOptions {
             Some(path) => Some(control(path)?),
             None => own_control(),
         };
-        let metrics = self.metrics.map(metrics::bind).transpose()?;
+        let metrics = self.metrics.map(|at| bind(metrics::NAME, at)).transpose()?;
         let places = self.places.open(|addresses| self.guard.check(addresses))?;
         Ok(Sockets {
             places,
