@@ -27,7 +27,7 @@ mod table;
 pub use compare::{PairedTest, RunComparison, compare_runs};
 pub use data::{csv, csv_of, json};
 pub use history::{History, HistoryPoint, history, history_text};
-pub use html::html;
+pub use html::{LOOK, html};
 pub use markdown::markdown;
 pub(crate) use sentences::overall;
 pub use sentences::sentences;

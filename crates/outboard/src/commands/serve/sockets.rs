@@ -8,6 +8,7 @@ use super::tls::Guard;
 use crate::control::place::{self, ControlSocket};
 use crate::failure::Failure;
 use crate::http_thread::bind;
+use crate::live_page;
 use crate::metrics;
 
 /// What is to be opened.
@@ -21,6 +22,8 @@ pub(super) struct SocketOptions {
     pub(super) control: Option<PathBuf>,
     /// For metrics.
     pub(super) metrics: Option<SocketAddr>,
+    /// For the live page.
+    pub(super) page: Option<SocketAddr>,
 }
 
 /// What is open.
@@ -32,6 +35,8 @@ pub(super) struct Sockets {
     pub(super) control: Option<ControlSocket>,
     /// For metrics.
     pub(super) metrics: Option<TcpListener>,
+    /// For the live page.
+    pub(super) page: Option<TcpListener>,
 }
 
 impl SocketOptions {
@@ -42,11 +47,13 @@ impl SocketOptions {
             None => own_control(),
         };
         let metrics = self.metrics.map(|at| bind(metrics::NAME, at)).transpose()?;
+        let page = self.page.map(|at| bind(live_page::NAME, at)).transpose()?;
         let places = self.places.open(|addresses| self.guard.check(addresses))?;
         Ok(Sockets {
             places,
             control,
             metrics,
+            page,
         })
     }
 }
