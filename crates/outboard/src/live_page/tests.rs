@@ -10,8 +10,8 @@ use nbd::server::{
 };
 use serde_json::Value;
 
-use super::assets;
 use super::status::{PageInput, ROWS_MAX, StatusHistory, Surroundings};
+use super::{PageAdmin, PagePlan, assets};
 use crate::control::ServerStatus;
 
 fn reads(count: u64) -> Figures {
@@ -117,6 +117,24 @@ fn clients_are_bounded_and_counted() {
     let page = shown(&mut history, engine::clock::now(), input(1, clients));
     assert_eq!(page["clients"].as_array().map(Vec::len), Some(ROWS_MAX));
     assert_eq!(page["clients_count"], many);
+}
+
+#[test]
+fn actions_are_refused_where_other_machines_would_send_the_token() {
+    let mut plan = PagePlan {
+        address: ([0, 0, 0, 0], 9110).into(),
+        admin: PageAdmin::Off,
+        hosts: Vec::new(),
+    };
+    assert_eq!(plan.check(), Ok(()));
+    plan.admin = PageAdmin::Printed;
+    let failure = plan.check().expect_err("it is refused").text();
+    assert!(
+        failure.contains("without TLS") && failure.contains("ssh -L"),
+        "{failure}"
+    );
+    plan.address = ([127, 0, 0, 1], 9110).into();
+    assert_eq!(plan.check(), Ok(()));
 }
 
 #[test]
