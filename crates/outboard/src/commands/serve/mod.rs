@@ -249,7 +249,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
             guard: Guard::of(&plan),
             control: plan.control.clone(),
             metrics: plan.metrics,
-            page: plan.http.as_ref().map(|page| page.address),
+            page: plan.http.clone(),
         };
         match &plan.user {
             None => Clients::Listen(wanted),
@@ -384,7 +384,8 @@ async fn serve(
     let (listeners, traces) = (sockets.places.listeners, sockets.places.traces);
     let addresses: Vec<_> = listeners.iter().map(|l| l.address().clone()).collect();
     let names: Vec<String> = plan.exports.iter().map(|e| e.name.clone()).collect();
-    if !sockets.places.is_activated {
+    let announced = (!sockets.places.is_activated).then_some(format);
+    if let Some(format) = announced {
         announce::announce(&addresses, &names, tls::announced(&plan).as_ref(), format)?;
     }
     let about = About {
@@ -396,14 +397,13 @@ async fn serve(
         since: engine::clock::now(),
     };
     let controls = server.control();
-    let page_plan = plan.http.clone();
     let running = ActiveConfig { plan, open };
     let tls = tls.map(|(tls, _)| tls);
     let live = Live::new(about, controls.clone(), tls, sources.clone(), running);
     if let Some(control) = &control {
         control::server::start(control, live.clone())?;
     }
-    let _page = page::start(sockets.page, &page_plan, &live, events, format)?;
+    let _page = page::start(sockets.page, &live, events, announced)?;
     if args.config.is_some() {
         reload_at_hangup(live)?;
     }

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::graph::outline::DiskOutline;
 use crate::http_thread::HttpThread;
 use crate::live_page::{self, GroupLine, PageAdmin, PageInput, PagePlan, PageSource, VolumeLine};
-use crate::output::{self, Format};
+use crate::output::Format;
 
 /// Options of the live page.
 #[derive(Debug, clap::Args)]
@@ -73,15 +73,15 @@ struct PageAnnouncement<'a> {
     token: Option<&'a str>,
 }
 
-/// Serves the page, if there is one, and prints where. Call on the engine.
+/// Serves the page, if there is one, and prints where, unless standard output may be another program's. Call on the
+/// engine.
 pub(super) fn start(
-    listener: Option<TcpListener>,
-    plan: &Option<PagePlan>,
+    page: Option<(TcpListener, PagePlan)>,
     live: &Arc<Live>,
     events: EventLog,
-    format: Format,
+    announced: Option<Format>,
 ) -> Result<Option<HttpThread>, Failure> {
-    let (Some(listener), Some(plan)) = (listener, plan) else {
+    let Some((listener, plan)) = page else {
         return Ok(None);
     };
     let token = plan.token()?;
@@ -90,16 +90,25 @@ pub(super) fn start(
         page: format!("http://{address}/"),
         token: token.as_ref().and_then(|token| token.made()),
     };
-    match format {
-        Format::Json => format.print(&announcement, String::new)?,
-        Format::Text => {
-            output::print(&format!("live page: {}", announcement.page))?;
-            if let Some(token) = announcement.token {
-                output::print(&format!("token for its actions: {token}"))?;
-            }
+    match announced {
+        Some(format) => announcement.print(format)?,
+        None if announcement.token.is_some() => {
+            let what = "the token of the live page cannot be printed by a server that is started by its socket";
+            return Err(Failure::new(what).next("--http-admin=FILE"));
         }
+        None => tracing::info!("live page: {}", announcement.page),
     }
-    live_page::start(listener, plan, token, live.clone(), events).map(Some)
+    live_page::start(listener, &plan, token, live.clone(), events).map(Some)
+}
+
+impl PageAnnouncement<'_> {
+    fn print(&self, format: Format) -> Result<(), Failure> {
+        let token = self
+            .token
+            .map(|token| format!("\ntoken for its actions: {token}"));
+        let text = || format!("live page: {}{}", self.page, token.unwrap_or_default());
+        format.print(self, text)
+    }
 }
 
 impl PageSource for Live {

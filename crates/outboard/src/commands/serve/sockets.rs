@@ -8,7 +8,7 @@ use super::tls::Guard;
 use crate::control::place::{self, ControlSocket};
 use crate::failure::Failure;
 use crate::http_thread::bind;
-use crate::live_page;
+use crate::live_page::{self, PagePlan};
 use crate::metrics;
 
 /// What is to be opened.
@@ -23,7 +23,7 @@ pub(super) struct SocketOptions {
     /// For metrics.
     pub(super) metrics: Option<SocketAddr>,
     /// For the live page.
-    pub(super) page: Option<SocketAddr>,
+    pub(super) page: Option<PagePlan>,
 }
 
 /// What is open.
@@ -36,7 +36,7 @@ pub(super) struct Sockets {
     /// For metrics.
     pub(super) metrics: Option<TcpListener>,
     /// For the live page.
-    pub(super) page: Option<TcpListener>,
+    pub(super) page: Option<(TcpListener, PagePlan)>,
 }
 
 impl SocketOptions {
@@ -47,7 +47,10 @@ impl SocketOptions {
             None => own_control(),
         };
         let metrics = self.metrics.map(|at| bind(metrics::NAME, at)).transpose()?;
-        let page = self.page.map(|at| bind(live_page::NAME, at)).transpose()?;
+        let page = match self.page {
+            Some(plan) => Some((bind(live_page::NAME, plan.address)?, plan)),
+            None => None,
+        };
         let places = self.places.open(|addresses| self.guard.check(addresses))?;
         Ok(Sockets {
             places,
