@@ -89,6 +89,8 @@ impl HttpThread {
                     }
                 }
             });
+            // What still waits for another process, on a thread of the blocking pool, holds up no stop.
+            runtime.shutdown_background();
         };
         let thread = engine::thread(name, work).map_err(failed)?;
         Ok(Self {

@@ -3,26 +3,24 @@
 //! # Invariants
 //!
 //! * At most one snapshot is made in [`INTERVAL`], however many pages are open, and none while no page is.
-//! * What waits for another process (attachments) is queried on a thread of its own, and never delays a snapshot.
+//! * What waits for another process or reads a file (`surroundings`) is queried on a thread of its own, and never delays a
+//!   snapshot.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use attach::AttachmentStatus;
 use axum::body::Bytes;
 use engine::clock;
-use tokio::task::JoinHandle;
 
 use super::PageSource;
-use super::status::{AttachmentLine, StatusHistory, Surroundings};
+use super::status::{StatusHistory, Surroundings};
+use super::surroundings::{Known, SurroundingsQuery};
 use crate::event_log::EventLog;
 
 /// Time between two snapshots.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 /// A snapshot that is as old as this is replaced: timers are not exact.
 const REPLACED_AFTER: Duration = Duration::from_millis(900);
-/// Time between two queries of the attachments.
-const ATTACHMENTS_EVERY: Duration = Duration::from_secs(5);
 /// How long a page waits before it reconnects, milliseconds.
 const RECONNECT_MS: u32 = 1000;
 
@@ -42,14 +40,13 @@ pub(super) struct StatusFeed<S> {
     events: EventLog,
     has_actions: bool,
     latest: tokio::sync::Mutex<Latest>,
-    attachments: Arc<Mutex<Vec<AttachmentLine>>>,
+    surroundings: SurroundingsQuery,
 }
 
 #[derive(Default)]
 struct Latest {
     history: StatusHistory,
     snapshot: Option<(Instant, Snapshot)>,
-    queried: Option<(Instant, JoinHandle<()>)>,
 }
 
 impl<S: PageSource> StatusFeed<S> {
@@ -59,7 +56,7 @@ impl<S: PageSource> StatusFeed<S> {
             events,
             has_actions,
             latest: tokio::sync::Mutex::default(),
-            attachments: Arc::default(),
+            surroundings: SurroundingsQuery::default(),
         }
     }
 
@@ -72,14 +69,14 @@ impl<S: PageSource> StatusFeed<S> {
         {
             return Ok(snapshot.clone());
         }
-        self.query_attachments(&mut latest, now);
-        let attachments = &self.attachments;
         let since = clock::wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let Known {
+            attachments,
+            verdicts,
+        } = self.surroundings.known(now);
         let surroundings = Surroundings {
-            attachments: attachments
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone(),
+            attachments,
+            verdicts,
             events: self.events.latest_first(),
             at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
             has_actions: self.has_actions,
@@ -97,37 +94,5 @@ impl<S: PageSource> StatusFeed<S> {
         };
         latest.snapshot = Some((now, snapshot.clone()));
         Ok(snapshot)
-    }
-
-    /// Starts a query, unless one is running or the last one is recent.
-    fn query_attachments(&self, latest: &mut Latest, now: Instant) {
-        if let Some((at, query)) = &latest.queried
-            && (!query.is_finished() || now.saturating_duration_since(*at) < ATTACHMENTS_EVERY)
-        {
-            return;
-        }
-        let attachments = self.attachments.clone();
-        let query = tokio::task::spawn_blocking(move || {
-            let found = attach::status().unwrap_or_else(|error| {
-                tracing::debug!("live page: attachments: {error}");
-                Vec::new()
-            });
-            let lines = found.iter().map(line).collect();
-            *attachments.lock().unwrap_or_else(PoisonError::into_inner) = lines;
-        });
-        latest.queried = Some((now, query));
-    }
-}
-
-fn line(attachment: &AttachmentStatus) -> AttachmentLine {
-    let mount = attachment.mount.as_ref();
-    AttachmentLine {
-        device: attachment.device.clone(),
-        mounted_on: mount.map(|place| place.dir.clone()),
-        size: attachment.size,
-        via: attachment.via.to_string(),
-        disk: attachment.source.clone(),
-        read_only: attachment.read_only,
-        state: attachment.health.to_string(),
     }
 }

@@ -23,8 +23,10 @@ mod feed;
 mod rates;
 mod routes;
 mod status;
+mod surroundings;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;

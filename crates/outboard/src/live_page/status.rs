@@ -8,12 +8,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lab::report::PlaceVerdict;
 use nbd::server::{ClientDiskFigures, ClientFigures, ExportFigures, Figures};
 use serde::Serialize;
 
 use super::rates::{RateCounters, Rates};
+use super::verdicts::{self, VerdictLine};
 use crate::arrays::report::ArrayReport;
 use crate::control::ServerStatus;
 use crate::event_log::LoggedEvent;
@@ -71,6 +74,8 @@ pub(super) struct AttachmentLine {
     pub(super) disk: String,
     pub(super) read_only: bool,
     pub(super) state: String,
+    /// The last verdict of the lab about it.
+    pub(super) verdict: Option<VerdictLine>,
 }
 
 /// What is not the server's.
@@ -78,6 +83,8 @@ pub(super) struct AttachmentLine {
 pub(super) struct Surroundings {
     /// What is attached on this machine.
     pub(super) attachments: Vec<AttachmentLine>,
+    /// The last verdicts of the lab, about any place.
+    pub(super) verdicts: Arc<Vec<PlaceVerdict>>,
     /// Latest first.
     pub(super) events: Vec<LoggedEvent>,
     /// Milliseconds since 1970.
@@ -149,6 +156,8 @@ struct ExportLine {
     writer: Option<String>,
     /// What it is made of.
     outline: Option<DiskOutline>,
+    /// The last verdict of the lab about it.
+    verdict: Option<VerdictLine>,
 }
 
 /// A client.
@@ -247,6 +256,7 @@ impl StatusHistory {
             before: before.as_ref().filter(is_near),
         };
         self.number += 1;
+        let mut verdicts = verdicts::by_export(&status.listen, &surroundings);
         let clients = exports.iter().flat_map(|export| {
             export
                 .clients
@@ -284,7 +294,11 @@ impl StatusHistory {
                 .sum(),
             exports: exports
                 .iter()
-                .map(|export| export_line(&interval, export, outlines.remove(&export.name)))
+                .map(|export| ExportLine {
+                    outline: outlines.remove(&export.name),
+                    verdict: verdicts.remove(&export.name),
+                    ..export_line(&interval, export)
+                })
                 .collect(),
             arrays: status.arrays,
             groups,
@@ -298,11 +312,7 @@ impl StatusHistory {
     }
 }
 
-fn export_line(
-    interval: &Interval<'_>,
-    export: &ExportFigures,
-    outline: Option<DiskOutline>,
-) -> ExportLine {
+fn export_line(interval: &Interval<'_>, export: &ExportFigures) -> ExportLine {
     let commands = &export.figures.commands;
     let writer = export.writers.as_ref().and_then(|of| of.writer.as_ref());
     ExportLine {
@@ -315,7 +325,8 @@ fn export_line(
         errors: commands.iter().map(|command| command.errors).sum(),
         rates: interval.rates(|counted| counted.exports.get(&export.name)),
         writer: writer.map(|writer| writer.peer.clone()),
-        outline,
+        outline: None,
+        verdict: None,
     }
 }
 

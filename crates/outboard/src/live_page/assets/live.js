@@ -114,6 +114,7 @@ function makeTables() {
       { title: "Via", text: (one) => one.via, isText: true },
       { title: "Disk", text: (one) => one.disk, isText: true },
       { title: "State", text: (one) => (one.read_only ? `${one.state}, read-only` : one.state), isText: true },
+      { title: "Last lab verdict", text: (one) => (one.verdict ? verdict(one.verdict) : "–"), isText: true },
     ], (one) => `${one.device}\n${one.disk}`),
     events: table("events", "Events", [
       { title: "Time", text: (one) => text.moment(one.at) },
@@ -173,8 +174,14 @@ function drawLoad() {
     ["Clients", text.count(one.clients)],
     ["Writer", one.writer],
     ["Errors", text.count(one.errors)],
+    ["Last lab verdict", one.verdict && verdict(one.verdict)],
   ]);
   drawGraph(find("graph"), one, latest.arrays);
+}
+
+/** A verdict of the lab and where it is from. */
+function verdict({ run, plan, at_ms, text: line }) {
+  return `${line} (run ${run} of plan ${plan}, ${text.moment(at_ms / 1000)}; outboard lab report ${run})`;
 }
 
 function show(id, isThere) {
