@@ -141,6 +141,24 @@ struct ServerLine {
     memory: u64,
 }
 
+impl ServerLine {
+    fn of(status: &ServerStatus) -> Self {
+        let figures = &status.figures;
+        Self {
+            name: status.name.clone(),
+            process: status.process,
+            program: status.program.clone(),
+            config: status.config.clone(),
+            listen: status.listen.clone(),
+            up_seconds: status.up_seconds,
+            connections: figures.connections,
+            accepted: figures.accepted,
+            refused: figures.refused,
+            memory: figures.memory,
+        }
+    }
+}
+
 /// An export.
 #[derive(Debug, Serialize)]
 struct ExportLine {
@@ -247,8 +265,8 @@ impl StatusHistory {
             mut outlines,
             groups,
         } = input;
-        let exports = status.figures.exports;
-        let now = Counted::new(at, &exports);
+        let exports = &status.figures.exports;
+        let now = Counted::new(at, exports);
         let before = self.before.take();
         let is_near = |one: &&Counted| at.saturating_duration_since(one.at) <= INTERVAL_MAX;
         let interval = Interval {
@@ -272,18 +290,7 @@ impl StatusHistory {
             number: self.number,
             at_ms: surroundings.at_ms,
             has_actions: surroundings.has_actions,
-            server: ServerLine {
-                name: status.name,
-                process: status.process,
-                program: status.program,
-                config: status.config,
-                listen: status.listen,
-                up_seconds: status.up_seconds,
-                connections: status.figures.connections,
-                accepted: status.figures.accepted,
-                refused: status.figures.refused,
-                memory: status.figures.memory,
-            },
+            server: ServerLine::of(&status),
             rates: interval.rates(|counted| Some(&counted.all)),
             clients: clients.take(ROWS_MAX).collect(),
             clients_count: exports.iter().map(|export| export.clients.len()).sum(),
