@@ -213,6 +213,14 @@ async function actsWithTheToken({ browser, server }) {
   await close();
 }
 
+async function showsVolumesAndSnapshots({ browser, server }) {
+  const { page, close } = await open(browser, server.url);
+  const text = await page.locator("#volumes").innerText();
+  assert.match(text, /vg\/data[^]*vg\/before\s+data\s+valid/);
+  assert.match(await page.locator("#volumes meter").first().getAttribute("aria-label"), /^\d+ % full$/);
+  await close();
+}
+
 async function textOfTheServerIsNoHtml({ browser, server }) {
   const { page, close } = await open(browser, server.url);
   const name = "<img src=x onerror=alert(1)>";
@@ -272,6 +280,7 @@ const CHECKS = {
   "shows reads while they run": showsReadsLive,
   "fits 400 and 1280 px in light and dark, axe finds nothing serious": fits,
   "is used by keyboard": isUsedByKeyboard,
+  "shows volumes and snapshots": showsVolumesAndSnapshots,
   "text of the server is no HTML": textOfTheServerIsNoHtml,
   "acts with the token alone": actsWithTheToken,
   "reconnects to a server that was restarted": reconnects,
@@ -280,15 +289,18 @@ const CHECKS = {
 
 async function main() {
   const [executablePath, outboard, folder] = process.argv.slice(2);
-  for (const name of ["a.img", "b.img"]) {
+  for (const name of ["a.img", "b.img", "c.img"]) {
     fs.closeSync(fs.openSync(path.join(folder, name), "w"));
     fs.truncateSync(path.join(folder, name), 48 << 20);
   }
-  execFileSync(outboard, ["array", "create", "a.img", "b.img", "--level=1", "--assume-clean"], { cwd: folder });
+  const run = (...words) => execFileSync(outboard, words, { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
+  run("array", "create", "a.img", "b.img", "--level=1", "--assume-clean");
+  run("volume", "create", "vg/data", "--disks", "c.img", "--size=8M", `--backup=${folder}`);
+  run("volume", "snapshot", "create", "vg/data", "before", "c.img", "--size=4M", `--backup=${folder}`);
   const browser = await chromium.launch({ executablePath, args: FLAGS });
   const context = { browser, outboard, folder };
   const hostile = '"<img src=x onerror=alert(1)>"=memory(1M)';
-  const disks = ["photos=array(a.img, b.img)", "scratch=delay(memory(64M), read=1ms)", hostile];
+  const disks = ["photos=array(a.img, b.img)", "scratch=delay(memory(64M), read=1ms)", "data=volume(c.img, name=vg/data)", hostile];
   context.server = await serve(context, disks);
   let failed = 0;
   for (const [what, check] of Object.entries(CHECKS)) {
