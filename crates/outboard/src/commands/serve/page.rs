@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nodes::volume::edit::free_runs;
+use nodes::volume::format::LogicalVolume;
 use nodes::volume::open::VolumeSet;
 use serde::Serialize;
 
@@ -140,12 +141,14 @@ fn group(set: &VolumeSet) -> GroupLine {
     let group = &assembled.group;
     let free = free_runs(group).ok();
     let free = free.map(|runs| group.bytes(runs.iter().map(|run| run.count).sum()));
-    let visible = group.volumes.iter().filter(|volume| volume.is_visible());
+    // What LVM keeps about a snapshot is a visible volume in its metadata; snapshots are listed by themselves.
+    let is_listed = |volume: &&LogicalVolume| volume.is_visible() && volume.kind() != "snapshot";
+    let listed = group.volumes.iter().filter(is_listed);
     GroupLine {
         name: group.name.clone(),
         size: group.size(),
         free,
-        volumes: visible
+        volumes: listed
             .map(|volume| VolumeLine {
                 name: volume.name.clone(),
                 kind: volume.kind().to_owned(),

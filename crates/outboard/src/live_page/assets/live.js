@@ -133,7 +133,7 @@ function meter() {
 function setMeter(node, used, size) {
   node.hidden = !size;
   const value = size ? Math.min(used / size, 1) : 0;
-  if (node.value !== value) {
+  if (node.value !== value || !node.ariaLabel) {
     node.value = value;
     node.ariaLabel = `${Math.round(value * 100)} % full`;
   }
