@@ -1,5 +1,5 @@
-//! The lab's report in headless Chromium: `tests/browser/report.js` on pages that the real
-//! `outboard lab report` makes of a store of made-up runs.
+//! The lab's report and the live page in headless Chromium: `tests/browser/report.js` on pages that the real
+//! `outboard lab report` makes of a store of made-up runs, and `tests/browser/live.js` on servers that it starts.
 //!
 //! Playwright is installed next to the builds and not in the repository, from the lock file and without a
 //! browser of its own. Nothing is measured here.
@@ -16,8 +16,10 @@ use crate::{clock, packages, shell};
 const CHROMIUM: &str = "/usr/bin/chromium";
 /// The mark: no page is larger, not that of 100,000 samples either.
 const SIZE_MAX: u64 = 2_000_000;
-/// What the script needs, and how it is installed.
+/// What the scripts need, and how it is installed.
 const LOCKED: [&str; 2] = ["package.json", "package-lock.json"];
+/// What is installed.
+const PACKAGES: [&str; 2] = ["playwright-core", "axe-core"];
 
 /// Makes the pages and has them looked at; what is missing is installed, or the step fails.
 pub(crate) fn run(outboard: &Path) -> Result<()> {
@@ -35,7 +37,7 @@ pub(crate) fn run_if_possible(outboard: &Path) -> Result<()> {
         .chain(["node", "npm"].map(|program| (program, runs(program))))
         .find(|(_, is_there)| !is_there);
     if let Some((program, _)) = missing {
-        println!("skipped: the report in a browser, since {program} is not installed");
+        println!("skipped: report and live page in a browser, since {program} is not installed");
         return Ok(());
     }
     look(outboard)
@@ -48,13 +50,25 @@ fn runs(program: &str) -> bool {
 fn look(outboard: &Path) -> Result<()> {
     let modules = playwright()?;
     let pages = pages(outboard)?;
-    shell::run(
-        Command::new("node")
-            .arg(shell::root().join("tests/browser/report.js"))
-            .arg(CHROMIUM)
-            .arg(pages)
-            .env("NODE_PATH", modules),
-    )
+    let script = |name: &str| {
+        let mut node = Command::new("node");
+        node.arg(shell::root().join("tests/browser").join(name));
+        node.arg(CHROMIUM).env("NODE_PATH", &modules);
+        node
+    };
+    shell::run(script("report.js").arg(pages))?;
+    let live = empty_folder("browser/live")?;
+    shell::run(script("live.js").arg(outboard).arg(live))
+}
+
+/// A folder of the builds without what the last run left.
+fn empty_folder(name: &str) -> Result<PathBuf> {
+    let folder = shell::target().join(name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
 }
 
 /// Installs what is locked, unless it is there already; gives the folder of the modules.
@@ -68,7 +82,8 @@ fn playwright() -> Result<PathBuf> {
         let (wanted, there) = (fs::read(from.join(name)), fs::read(to.join(name)));
         matches!((wanted, there), (Ok(wanted), Ok(there)) if wanted == there)
     };
-    if modules.join("playwright-core").exists() && LOCKED.iter().all(same) {
+    let is_installed = PACKAGES.iter().all(|name| modules.join(name).exists());
+    if is_installed && LOCKED.iter().all(same) {
         return Ok(modules);
     }
     fs::create_dir_all(&to)?;
@@ -92,11 +107,7 @@ fn playwright() -> Result<PathBuf> {
 
 /// A page with its JSON for each made-up run, in a folder of their own.
 fn pages(outboard: &Path) -> Result<PathBuf> {
-    let folder = shell::target().join("browser/pages");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
+    let folder = empty_folder("browser/pages")?;
     let store = folder.join("lab.sqlite");
     let example = ["run", "--quiet", "--package", "lab", "--example"];
     shell::run(shell::cargo(example).arg("synthetic_store").arg(&store))?;

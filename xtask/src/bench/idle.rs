@@ -57,7 +57,7 @@ fn per_connection(serving: &Serving, count: u32) -> Result<f64> {
 }
 
 /// Connects and negotiates up to the transmission phase.
-fn connect(serving: &Serving) -> Result<TcpStream> {
+pub(super) fn connect(serving: &Serving) -> Result<TcpStream> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, serving.port()))?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     wire::negotiate(&mut stream, serving.export(), Replies::Simple)?;

@@ -15,6 +15,7 @@ mod generator;
 mod graph;
 mod idle;
 mod lab_cost;
+mod live_page;
 mod parity;
 mod parity_arrays;
 mod parity_rows;
@@ -197,6 +198,7 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         }
         Work::Parity => parity::measure(args),
         Work::ParityKernel(what) => parity::kernel(args, what),
+        Work::LivePage(load) => live_page::measure(launcher, args, load),
         Work::LabCost => lab_cost::measure(args, binary, &launcher.folder),
         Work::Volume(kind, load) => volumes::load(launcher, args, binary, *kind, load),
         Work::OriginFirst(load) => volumes::origin_first(launcher, args, binary, load),

@@ -284,6 +284,12 @@ const ROWS: &[Row] = &[
         marks: &[&[below(Figure::Memory, 64.0)]],
     },
     Row {
+        name: "live-page",
+        title: "4 KiB random read, 2 jobs x QD 32, 1,000 idle clients, live page open against closed",
+        work: Work::LivePage(READ_4K),
+        marks: &[&[at_least(Figure::Rate, 0.98)]],
+    },
+    Row {
         name: "lab-cost",
         title: "the lab and its agent while fio runs: processor time",
         work: Work::LabCost,

@@ -83,6 +83,8 @@ pub(crate) enum Work {
     ThinOpen(Load),
     /// Changing the metadata of a large group.
     VolumeUpdate,
+    /// Reads while the live page is open, against those while it is closed.
+    LivePage(Load),
     /// What the lab and an agent take of a processor while something is measured.
     LabCost,
 }

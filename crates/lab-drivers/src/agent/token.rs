@@ -65,7 +65,7 @@ impl ServerToken {
     }
 
     /// Whether `shown` is the token.
-    pub(super) fn is(&self, shown: &[u8]) -> bool {
+    pub fn is(&self, shown: &[u8]) -> bool {
         shown.len() <= Token::LEN_MAX && hmac::verify(&self.key, shown, self.tag.as_ref()).is_ok()
     }
 }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use super::{Cell, CommandLine, Manifest, RunId, RunLine, RunRecord, Store};
 use crate::LabError;
 use crate::checks::Finding;
+use crate::host::TargetPlace;
 use crate::plan::Plan;
 use crate::sensors::Sample;
 use crate::units::Nanos;
@@ -24,6 +25,24 @@ impl Store {
                      (SELECT count(*) FROM cell WHERE cell.run = run.id) FROM run ORDER BY id DESC",
                 )?
                 .query_map([], run_line)?
+                .collect()
+        })
+    }
+
+    /// The latest runs, at most so many, and where their targets are; latest first.
+    ///
+    /// # Errors
+    /// [`LabError::DamagedStore`].
+    pub fn places(&self, runs: u32) -> Result<Vec<(RunId, Vec<TargetPlace>)>, LabError> {
+        self.sql(|connection| {
+            connection
+                .prepare("SELECT id, manifest FROM run ORDER BY id DESC LIMIT ?")?
+                .query_map([runs], |row| {
+                    let manifest: Manifest = from_json(row, 1)?;
+                    let targets = manifest.targets.into_iter();
+                    let places = targets.map(|target| target.place).collect();
+                    Ok((RunId(row.get(0)?), places))
+                })?
                 .collect()
         })
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::checks::{Check, Finding};
+use crate::report::place_verdicts;
 use crate::synthetic;
 use crate::units::Nanos;
 
@@ -65,6 +66,24 @@ fn a_store_is_opened_again_and_lists_its_runs_latest_first() {
     );
     assert_eq!((lines[0].cells, lines[0].plan.as_str()), (8, "quick"));
     assert_eq!(store.latest().unwrap(), second);
+}
+
+#[test]
+fn the_last_run_at_a_place_has_its_verdict() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&dir.path().join("lab.sqlite")).unwrap();
+    assert_eq!(place_verdicts(&store, 50).unwrap(), []);
+    let record = synthetic::run(8);
+    written(&mut store, &record);
+    let last = written(&mut store, &record);
+    let verdicts = place_verdicts(&store, 50).unwrap();
+    assert_eq!(verdicts.len(), record.manifest.targets.len());
+    assert!(verdicts.iter().all(|one| one.run == last));
+    assert_eq!(verdicts[0].place, record.manifest.targets[0].place);
+    assert!(
+        verdicts[0].text.contains(" than ") || verdicts[0].text.contains("same"),
+        "{verdicts:?}"
+    );
 }
 
 #[test]

@@ -25,6 +25,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 
+use crate::event_log::EventLog;
+
 /// Events in the queue.
 const WAITING_MAX: usize = 64;
 /// Timeout of one run of the program.
@@ -47,15 +49,24 @@ pub(crate) struct HookEvent {
     pub(crate) more: Vec<(&'static str, String)>,
 }
 
-/// Runs the program. Clones share it.
+impl HookEvent {
+    /// The event in words.
+    fn text(&self) -> &str {
+        let text = self.more.iter().find(|(name, _)| *name == "OUTBOARD_TEXT");
+        text.map_or("", |(_, text)| text)
+    }
+}
+
+/// Runs the program, and keeps the events for the live page. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Hook(Arc<HookInner>);
 
 #[derive(Debug)]
 struct HookInner {
-    /// `None` once [`Hook::finish`] was called.
+    /// `None` without a program, and once [`Hook::finish`] was called.
     queue: Mutex<Option<Sender<HookEvent>>>,
     worker: Mutex<Option<JoinHandle<()>>>,
+    log: Option<EventLog>,
 }
 
 impl Hook {
@@ -66,11 +77,36 @@ impl Hook {
         Self(Arc::new(HookInner {
             queue: Mutex::new(Some(queue)),
             worker: Mutex::new(Some(worker)),
+            log: None,
+        }))
+    }
+
+    /// The same, if there is a `command`, with a log that gets each event. Call on the engine.
+    pub(crate) fn with_log(command: Option<Vec<String>>, log: EventLog) -> Self {
+        let started = command.map(Self::start);
+        let inner = started.and_then(|hook| Arc::into_inner(hook.0));
+        let inner = inner.unwrap_or_else(|| HookInner {
+            queue: Mutex::default(),
+            worker: Mutex::default(),
+            log: None,
+        });
+        Self(Arc::new(HookInner {
+            log: Some(log),
+            ..inner
         }))
     }
 
     /// Queues an event for the program.
     pub(crate) fn send(&self, hook_event: HookEvent) {
+        if let Some(log) = &self.0.log {
+            let HookEvent { event, array, .. } = &hook_event;
+            log.append(
+                event,
+                array,
+                hook_event.member.as_deref(),
+                hook_event.text(),
+            );
+        }
         let queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(queue) = &*queue else {
             return;

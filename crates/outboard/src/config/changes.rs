@@ -66,6 +66,7 @@ fn later(old: &ServerPlan, new: &ServerPlan) -> Vec<&'static str> {
         ("tls", old.tls != new.tls),
         ("control", old.control != new.control),
         ("metrics", old.metrics != new.metrics),
+        ("http", old.http != new.http),
         ("user", old.user != new.user),
         ("on_event", old.on_event != new.on_event),
     ];

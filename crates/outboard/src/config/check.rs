@@ -10,6 +10,7 @@ use toml::Spanned;
 use super::error::Slip;
 use super::file::{self, ExportTable, File, LimitsTable, Tls};
 use super::overlay::overlay;
+use super::page::page;
 use super::values::Values;
 use super::writers::writers;
 use super::{ExportPlan, ServerPlan, TlsPlan};
@@ -55,6 +56,7 @@ pub(crate) fn parse(text: &str) -> Result<ServerPlan, Slip> {
         let what = "nothing to serve: write [[export]] with a name and a disk";
         return Err(Slip::at(text, text.len(), what));
     }
+    let http = page(values, &file)?;
     let plan = ServerPlan {
         listen,
         insecure: file.insecure,
@@ -62,7 +64,11 @@ pub(crate) fn parse(text: &str) -> Result<ServerPlan, Slip> {
         limits: limits(values, &file.limits)?,
         tls: file.tls.as_ref().map(tls),
         control: file.control,
-        metrics: file.metrics.map(|at| metrics(values, &at)).transpose()?,
+        metrics: file
+            .metrics
+            .map(|at| address(values, &at, "127.0.0.1:9109"))
+            .transpose()?,
+        http,
         user: file.user.map(|user| self::user(values, user)).transpose()?,
         on_event: file.on_event.map(|of| on_event(values, of)).transpose()?,
     };
@@ -170,9 +176,13 @@ fn tls(tls: &Tls) -> TlsPlan {
     TlsPlan { files, demand }
 }
 
-fn metrics(values: Values<'_>, at: &Spanned<String>) -> Result<SocketAddr, Slip> {
+pub(super) fn address(
+    values: Values<'_>,
+    at: &Spanned<String>,
+    like: &str,
+) -> Result<SocketAddr, Slip> {
     let parsed = at.get_ref().parse::<SocketAddr>();
-    parsed.map_err(|_| values.slip(at, "not an address with a port, like \"127.0.0.1:9109\""))
+    parsed.map_err(|_| values.slip(at, format!("not an address with a port, like {like:?}")))
 }
 
 fn user(values: Values<'_>, user: Spanned<String>) -> Result<String, Slip> {

@@ -15,6 +15,10 @@ pub(super) struct File {
     pub(super) insecure: bool,
     pub(super) control: Option<PathBuf>,
     pub(super) metrics: Option<Spanned<String>>,
+    pub(super) http: Option<Spanned<String>>,
+    pub(super) http_admin: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    pub(super) http_hosts: Vec<Spanned<String>>,
     pub(super) user: Option<Spanned<String>>,
     pub(super) on_event: Option<Spanned<EventCommand>>,
     pub(super) tls: Option<Tls>,

@@ -18,6 +18,7 @@ mod check;
 mod error;
 mod file;
 mod overlay;
+mod page;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -32,12 +33,14 @@ use serde::de::DeserializeOwned;
 
 use crate::commands::serve::listen::ListenPlace;
 use crate::graph::NamedDisk;
+use crate::live_page::PagePlan;
 
 pub(crate) use changes::{Changes, changes};
 pub(crate) use check::parse;
 pub(crate) use error::ConfigError;
 use error::Slip;
 pub(crate) use overlay::{OverlayPlan, quota};
+pub(crate) use page::is_host_name;
 pub(crate) use writers::{WriterOptions, WrittenDisk};
 
 /// Longest configuration, bytes.
@@ -60,6 +63,8 @@ pub(crate) struct ServerPlan {
     pub(crate) control: Option<PathBuf>,
     /// The address of the metrics.
     pub(crate) metrics: Option<SocketAddr>,
+    /// The live page.
+    pub(crate) http: Option<PagePlan>,
     /// The user that the server switches to once its sockets are open.
     pub(crate) user: Option<String>,
     /// The program that is run at array events, and its first arguments.

@@ -35,6 +35,7 @@ mod catalog;
 mod disk;
 mod error;
 mod faults;
+pub(crate) mod outline;
 mod parse;
 mod resolve;
 pub(crate) mod segments;

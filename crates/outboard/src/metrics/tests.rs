@@ -13,6 +13,7 @@ use nbd::server::{
 
 use super::text;
 use crate::arrays::report::{MemberHealth, SyncOperation, SyncReport};
+use crate::http_thread;
 
 fn figures() -> ServerFigures {
     let mut read = CommandFigures::none(Op::Read);
@@ -171,18 +172,18 @@ fn a_scrape_over_http_gets_the_text_and_nothing_else_is_there() {
     };
     let limits = nbd::server::Limits::default();
     let server = nbd::server::Server::new(vec![export], limits).expect("an export");
-    let listener = super::bind(([127, 0, 0, 1], 0).into()).expect("a free port");
+    let listener = http_thread::bind(super::NAME, ([127, 0, 0, 1], 0).into()).expect("a free port");
     let address = listener.local_addr().expect("bound");
     let metrics = super::start(listener, server.control(), super::MetricSources::default())
         .expect("it starts");
     // Scrapers that send nothing had all places, and others waited for 10 s.
-    let silent: Vec<TcpStream> = (0..2 * super::CONNECTIONS_MAX)
+    let silent: Vec<TcpStream> = (0..2 * http_thread::CONNECTIONS_MAX)
         .map(|_| TcpStream::connect(address).expect("it listens"))
         .collect();
     let start = engine::clock::now();
     let answer = get(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     let took = engine::clock::now() - start;
-    assert!(took < super::HEAD_TIMEOUT / 2, "{took:?}");
+    assert!(took < http_thread::HEAD_TIMEOUT / 2, "{took:?}");
     drop(silent);
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");

@@ -14,6 +14,19 @@ const REFUSED: &[(&[&str], &str)] = &[
         "unexpected argument '--no' found",
     ),
     (
+        &["serve", "memory(1M)", "--http-admin"],
+        "--http <ADDRESS:PORT>",
+    ),
+    (
+        &[
+            "serve",
+            "memory(1M)",
+            "--http=[::1]:1",
+            "--http-host=nas:80",
+        ],
+        "not a name of a host",
+    ),
+    (
         &["serve", "memory(1M)", "--listen", "99"],
         "a port alone: write ADDRESS",
     ),

@@ -17,6 +17,9 @@ use super::contents::contents;
 use super::summary::Summary;
 use crate::store::RunRecord;
 
+/// The part of the style that the live page of `serve` has, too: colors, light and dark, text, cards, tables.
+pub const LOOK: &str = include_str!("look.css");
+/// What is drawn in reports alone.
 const STYLE: &str = include_str!("style.css");
 /// The page may load nothing and run nothing, regardless of its content.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
@@ -35,7 +38,7 @@ pub fn html(run: &RunRecord) -> String {
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(LOOK)) (PreEscaped(STYLE)) }
             }
             body {
                 a class="skip" href="#main" { "Skip to the results" }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use nbd::server::{ChangeError, Control, Export, ExportDisk};
+use nbd::server::{ChangeError, Control, Export, ExportDisk, ServerFigures};
 use nodes::array::Array;
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -298,6 +298,11 @@ impl Live {
         let control = self.control.clone();
         // Overlays are looked for in their folders.
         let figures = engine::blocking(move || control.figures()).await;
+        self.status_with(figures)
+    }
+
+    /// The status with these figures.
+    pub(super) fn status_with(&self, figures: ServerFigures) -> ServerStatus {
         let up = engine::clock::now().saturating_duration_since(self.about.since);
         ServerStatus {
             name: self.about.name.clone(),

@@ -19,6 +19,7 @@ pub(crate) mod live;
 mod notify;
 mod open_export;
 mod overlays;
+mod page;
 mod per_client;
 mod places;
 pub(crate) mod port_file;
@@ -45,7 +46,9 @@ use crate::arrays::Arrays;
 use crate::arrays::hook::Hook;
 use crate::config::{self, OverlayPlan, ServerPlan, WriterOptions};
 use crate::control::{self, place};
+use crate::event_log::EventLog;
 use crate::failure::Failure;
+use crate::live_page::PagePlan;
 use crate::metrics;
 use crate::metrics::MetricSources;
 use crate::output::Format;
@@ -53,6 +56,7 @@ use crate::snapshots::Snapshots;
 use listen::ListenPlace;
 use live::{About, ActiveConfig, Live, offer};
 use open_export::{OpenExport, Opening};
+use page::PageArgs;
 use places::ListenPlaces;
 use sockets::{SocketOptions, Sockets};
 use stop::StopSignals;
@@ -67,7 +71,7 @@ pub(crate) struct Args {
 
     /// Serve what this file says; SIGHUP or `outboard reload` reads it again
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "disks", "listen", "read_only", "stdin", "writers", "single_writer", "connections_max", "tls", "insecure", "metrics", "tls_optional", "tls_any_client", "tls_minimum",
+        "disks", "listen", "read_only", "stdin", "writers", "single_writer", "connections_max", "tls", "insecure", "metrics", "http", "tls_optional", "tls_any_client", "tls_minimum",
     ])]
     config: Option<PathBuf>,
 
@@ -129,6 +133,9 @@ pub(crate) struct Args {
     /// Serve Prometheus metrics over HTTP at this address
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "stdin")]
     metrics: Option<SocketAddr>,
+
+    #[command(flatten)]
+    page: PageArgs,
 
     /// Where the control socket is, instead of in the runtime directory
     #[arg(long, value_name = "PATH", conflicts_with = "stdin")]
@@ -242,6 +249,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
             guard: Guard::of(&plan),
             control: plan.control.clone(),
             metrics: plan.metrics,
+            page: plan.http.clone(),
         };
         match &plan.user {
             None => Clients::Listen(wanted),
@@ -292,6 +300,7 @@ fn plan(args: &Args, format: Format) -> Result<ServerPlan, Failure> {
         tls: args.tls.plan(),
         control: args.control.clone(),
         metrics: args.metrics,
+        http: args.page.plan(),
         user: None,
         on_event: args.on_event.clone().map(|program| vec![program]),
     })
@@ -300,6 +309,7 @@ fn plan(args: &Args, format: Format) -> Result<ServerPlan, Failure> {
 /// `--check`: validates all that can be validated without opening anything.
 fn checked(args: &Args, plan: &ServerPlan, format: Format) -> Result<(), Failure> {
     tls::load(plan)?;
+    plan.http.as_ref().map(PagePlan::check).transpose()?;
     if let Some(user) = &plan.user {
         user::named(user)?;
     }
@@ -348,7 +358,8 @@ async fn serve(
     let mut stop = StopSignals::watch(args.exit_with_parent, args.config.is_some())?;
     let (exports, mut open) = stop.before(open(&plan)).await?;
     tracing::info!(backend = %handle.backend(), cores = handle.cores(), "engine started");
-    let sources = watched(&plan, &mut open);
+    let events = EventLog::default();
+    let sources = watched(&plan, &mut open, &events);
     let mut server = Server::with_rules(exports, plan.limits.clone()).map_err(Failure::new)?;
     let tls = tls::load(&plan)?;
     if let Some((tls, demand)) = &tls {
@@ -373,7 +384,8 @@ async fn serve(
     let (listeners, traces) = (sockets.places.listeners, sockets.places.traces);
     let addresses: Vec<_> = listeners.iter().map(|l| l.address().clone()).collect();
     let names: Vec<String> = plan.exports.iter().map(|e| e.name.clone()).collect();
-    if !sockets.places.is_activated {
+    let announced = (!sockets.places.is_activated).then_some(format);
+    if let Some(format) = announced {
         announce::announce(&addresses, &names, tls::announced(&plan).as_ref(), format)?;
     }
     let about = About {
@@ -391,6 +403,7 @@ async fn serve(
     if let Some(control) = &control {
         control::server::start(control, live.clone())?;
     }
+    let _page = page::start(sockets.page, &live, events, announced)?;
     if args.config.is_some() {
         reload_at_hangup(live)?;
     }
@@ -415,8 +428,11 @@ fn called(control: Option<&place::ControlSocket>) -> String {
 }
 
 /// The arrays below the disks, and their snapshots, which are watched from here on.
-fn watched(plan: &ServerPlan, open: &mut [OpenExport]) -> MetricSources {
-    let hook = plan.on_event.clone().map(Hook::start);
+fn watched(plan: &ServerPlan, open: &mut [OpenExport], events: &EventLog) -> MetricSources {
+    let hook = match plan.http {
+        None => plan.on_event.clone().map(Hook::start),
+        Some(_) => Some(Hook::with_log(plan.on_event.clone(), events.clone())),
+    };
     let snapshots = Snapshots::watched(hook.clone());
     let arrays = Arc::new(Arrays::new(hook));
     live::watch(&arrays, &snapshots, open);

@@ -7,6 +7,8 @@ use super::places::{ListenPlaces, OpenListeners};
 use super::tls::Guard;
 use crate::control::place::{self, ControlSocket};
 use crate::failure::Failure;
+use crate::http_thread::bind;
+use crate::live_page::{self, PagePlan};
 use crate::metrics;
 
 /// What is to be opened.
@@ -20,6 +22,8 @@ pub(super) struct SocketOptions {
     pub(super) control: Option<PathBuf>,
     /// For metrics.
     pub(super) metrics: Option<SocketAddr>,
+    /// For the live page.
+    pub(super) page: Option<PagePlan>,
 }
 
 /// What is open.
@@ -31,6 +35,8 @@ pub(super) struct Sockets {
     pub(super) control: Option<ControlSocket>,
     /// For metrics.
     pub(super) metrics: Option<TcpListener>,
+    /// For the live page.
+    pub(super) page: Option<(TcpListener, PagePlan)>,
 }
 
 impl SocketOptions {
@@ -40,12 +46,17 @@ impl SocketOptions {
             Some(path) => Some(control(path)?),
             None => own_control(),
         };
-        let metrics = self.metrics.map(metrics::bind).transpose()?;
+        let metrics = self.metrics.map(|at| bind(metrics::NAME, at)).transpose()?;
+        let page = match self.page {
+            Some(plan) => Some((bind(live_page::NAME, plan.address)?, plan)),
+            None => None,
+        };
         let places = self.places.open(|addresses| self.guard.check(addresses))?;
         Ok(Sockets {
             places,
             control,
             metrics,
+            page,
         })
     }
 }

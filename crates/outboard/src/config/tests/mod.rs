@@ -10,6 +10,7 @@ use nbd::tls::TlsVersion;
 use proptest::prelude::*;
 
 use super::*;
+use crate::live_page::PageAdmin;
 
 const SMALL: &str = "[[export]]\nname = \"a\"\ndisk = \"memory(1M)\"\n";
 
@@ -37,6 +38,9 @@ fn all_keys_are_parsed() {
         listen = ["127.0.0.1:0", "unix:/run/x.sock"]
         control = "/run/c.sock"
         metrics = "127.0.0.1:9109"
+        http = "127.0.0.1:9110"
+        http_admin = "/etc/outboard/http-token"
+        http_hosts = ["NAS.lan"]
         user = "nobody"
         [tls]
         directory = "/etc/tls"
@@ -69,6 +73,13 @@ fn all_keys_are_parsed() {
     assert_eq!(plan.limits.stop_timeout, Duration::from_millis(500));
     assert_eq!(plan.limits.payload_max, 32 << 20);
     assert_eq!(plan.limits.in_flight_bytes_total_max, 1 << 30);
+    let page = plan.http.as_ref().expect("a live page");
+    assert_eq!(page.address.port(), 9110);
+    assert_eq!(page.hosts, ["nas.lan"]);
+    assert_eq!(
+        page.admin,
+        PageAdmin::File("/etc/outboard/http-token".into())
+    );
     let media = &plan.exports[0];
     assert!(media.read_only);
     assert_eq!(media.rules.connections_max, Some(8));
@@ -136,6 +147,13 @@ fn every_wrong_value_of_the_server_is_reported_with_its_place() {
     for (text, place, word) in [
         ("listen = [\"1:2:3\"]", "line 1, column 11", "ADDRESS"),
         ("metrics = \"9109\"", "line 1, column 11", "127.0.0.1:9109"),
+        ("http = \"9110\"", "line 1, column 8", "127.0.0.1:9110"),
+        ("http_admin = \"/x\"", "line 1, column 14", "needs http"),
+        (
+            "http = \"[::1]:1\"\nhttp_hosts = [\"nas:80\"]",
+            "line 2, column 15",
+            "without a port",
+        ),
         ("user = \"\"", "line 1, column 8", "user's name"),
         (
             "[limits]\nstall_timeout = \"10\"",
@@ -211,9 +229,9 @@ fn the_same_plan_needs_no_change_and_other_keys_wait_for_a_start() {
     let old = plan(SMALL);
     assert_eq!(changes(&old, &old), Changes::default());
     let new = plan(&format!(
-        "listen = [\"::1\"]\nmetrics = \"[::1]:1\"\n{SMALL}"
+        "listen = [\"::1\"]\nmetrics = \"[::1]:1\"\nhttp = \"[::1]:2\"\n{SMALL}"
     ));
-    assert_eq!(changes(&old, &new).later, ["listen", "metrics"]);
+    assert_eq!(changes(&old, &new).later, ["listen", "metrics", "http"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod arrays;
 mod grammar;
 mod names;
+mod outline;
 mod sizes;
 mod times;
 mod volumes;
