@@ -37,7 +37,8 @@ const DDF: [u8; 4] = [0xde, 0x11, 0xde, 0x11];
 /// Opens the array that `candidates` are members of.
 ///
 /// # Errors
-/// [`ArrayError`]: why not, and what to do next; nothing was written.
+/// [`ArrayError`]: why not, and what to do next; nothing was written, but superblocks of members that a power cut left with an
+/// earlier level.
 pub async fn open(
     candidates: Vec<Candidate>,
     options: ArrayOptions,

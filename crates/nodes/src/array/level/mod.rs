@@ -28,9 +28,11 @@ mod tests;
 use block::{IoBufs, Node, Range, WriteFlags};
 
 use super::ArrayError;
+use super::create::write::wipe;
 use super::format::{self, Changes, Level};
 use super::member::Member;
 
+use self::left_behind::catch_up;
 pub(super) use self::left_behind::{finish, with_level};
 pub use self::offline::{LevelChanged, change_level};
 pub(super) use self::takeover::{LevelForm, takeover};
@@ -50,6 +52,15 @@ pub(super) fn refused_in_use(from: Level, to: Level) -> ArrayError {
             "stop it (outboard array stop), then: outboard array grow MEMBER… --level {number}"
         ),
     )
+}
+
+/// Removes the superblock of a member.
+async fn wipe_member(member: &Member) -> Result<(), ArrayError> {
+    let wiped = wipe(&member.disk).await;
+    wiped.map_err(|source| ArrayError::Write {
+        member: member.name.clone(),
+        source,
+    })
 }
 
 /// Writes the superblock of a member with some changes, durably.

@@ -7,13 +7,14 @@
 //! * The superblock of a member that is released is removed last, when all others have the new level.
 
 use super::super::assembly::{Assembly, OtherKind};
-use super::super::create::write::wipe;
 use super::super::external_input::seconds;
 use super::super::format::{Changes, Level, Role, Version, features};
 use super::super::member::Member;
 use super::super::open::assembled;
 use super::super::{ArrayError, ArrayOptions, Candidate};
-use super::{LevelForm, finish, takeover, write_superblock};
+use super::{
+    LevelForm, catch_up, finish, is_changed_in_use, takeover, wipe_member, write_superblock,
+};
 
 /// What came of another level.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,9 +38,14 @@ pub async fn change_level(
     let mut assembly = Box::pin(assembled(candidates, options)).await?;
     let of = form_of(&assembly)?;
     let form = takeover(of, level)?;
+    if is_changed_in_use(of.level, level) {
+        let what = format!("{} becomes {level} while the array is open", of.level);
+        return Err(ArrayError::refused(what, "open it, and change it there"));
+    }
     refuse(&assembly, &form)?;
     // What a cut left is made whole before something else begins.
     finish(&mut assembly).await?;
+    catch_up(&mut assembly).await?;
     let from = of.level;
     let leaves = of.parts > form.parts;
     let released = match leaves {
@@ -49,8 +55,10 @@ pub async fn change_level(
     let drops_bitmap = level == Level::Raid0 && assembly.bitmap.is_some();
     let has_ppl = |member: &Member| member.superblock.keeps_ppl();
     let drops_ppl = holders(&assembly).any(has_ppl);
-    let roles = roles(&assembly, &released);
-    let events = assembly.events + 1;
+    let roles = roles(&assembly, &released, form.parts);
+    let events = assembly.events.checked_add(1);
+    let events =
+        events.ok_or_else(|| ArrayError::refused("the superblocks count no further", None))?;
     let parts = assembly.parts.iter_mut();
     let held = parts.filter_map(|part| part.member.as_mut());
     let others = assembly.others.iter_mut().map(|other| &mut other.member);
@@ -68,12 +76,7 @@ pub async fn change_level(
         write_superblock(member, &changes).await?;
     }
     for member in &released {
-        wipe(&member.disk)
-            .await
-            .map_err(|source| ArrayError::Write {
-                member: member.name.clone(),
-                source,
-            })?;
+        wipe_member(member).await?;
     }
     Ok(LevelChanged {
         released: released.into_iter().map(|member| member.name).collect(),
@@ -145,14 +148,13 @@ fn refuse(assembly: &Assembly, form: &LevelForm) -> Result<(), ArrayError> {
             "remove it first (remove), or leave it out",
         );
     }
-    if assembly.bitmap.is_some_and(|bitmap| bitmap.stale) {
-        return refused(
-            "the bitmap is older than the superblocks".to_owned(),
-            "open the array once and wait: outboard array wait",
-        );
-    }
-    for member in holders(assembly) {
+    // What the bitmap says matters not: all members hold the same.
+    let others = assembly.others.iter().map(|other| &other.member);
+    for member in holders(assembly).chain(others) {
         let (name, disk) = (&member.name, member.disk.geometry());
+        if disk.read_only {
+            return refused(format!("{name} is read-only"), "open it for writing");
+        }
         if member.superblock.features & features::JOURNAL != 0 {
             let next = "remove it first, with mdadm: --grow --consistency-policy=resync";
             return refused(format!("the array of {name} has a journal"), next);
@@ -162,9 +164,6 @@ fn refuse(assembly: &Assembly, form: &LevelForm) -> Result<(), ArrayError> {
                 format!("{name} has bad blocks"),
                 "replace it first (replace)",
             );
-        }
-        if disk.read_only {
-            return refused(format!("{name} is read-only"), "open it for writing");
         }
         if !form.chunk.is_multiple_of(disk.block_size.max(1).into()) {
             let what = format!(
@@ -186,13 +185,18 @@ fn release(assembly: &mut Assembly) -> Vec<Member> {
         .collect()
 }
 
-/// The roles of all members by their numbers: those that were released have none.
-fn roles(assembly: &Assembly, released: &[Member]) -> Vec<Role> {
+/// The roles of all members by their numbers: those that were released have none, also where they are not here.
+fn roles(assembly: &Assembly, released: &[Member], parts: u32) -> Vec<Role> {
     let fresh = holders(assembly).max_by_key(|member| member.superblock.events);
     let mut roles = fresh.map_or_else(Vec::new, |member| member.superblock.roles.clone());
     for member in released {
         let number = usize::try_from(member.superblock.number).unwrap_or(usize::MAX);
         if let Some(role) = roles.get_mut(number) {
+            *role = Role::Faulty;
+        }
+    }
+    for role in &mut roles {
+        if matches!(role, Role::Active(part) if u32::from(*part) >= parts) {
             *role = Role::Faulty;
         }
     }

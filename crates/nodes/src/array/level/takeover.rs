@@ -101,7 +101,7 @@ pub(in crate::array) fn takeover(of: LevelForm, to: Level) -> Result<LevelForm, 
         (Level::Raid5, Level::Raid6) if MEMBERS.contains(&of.parts) => Ok(LevelForm {
             layout: match of.layout {
                 PARITY_LAST => PARITY_LAST,
-                layout => Q_LAST + layout,
+                layout => Q_LAST.saturating_add(layout),
             },
             parts: of.parts + 1,
             ..after
@@ -130,7 +130,7 @@ pub(in crate::array) fn takeover(of: LevelForm, to: Level) -> Result<LevelForm, 
         {
             Ok(LevelForm {
                 layout: 0,
-                parts: of.parts - 1,
+                parts: of.parts.saturating_sub(1),
                 member_size: whole(of.member_size, of.chunk),
                 ..after
             })
@@ -170,7 +170,7 @@ fn without_q(of: LevelForm) -> Result<LevelForm, ArrayError> {
     Ok(LevelForm {
         level: Level::Raid5,
         layout,
-        parts: of.parts - 1,
+        parts: of.parts.saturating_sub(1),
         ..of
     })
 }
@@ -246,7 +246,7 @@ fn with_parity(of: LevelForm, to: Level) -> Result<LevelForm, ArrayError> {
             Level::Raid4 => 0,
             _ => PARITY_LAST,
         },
-        parts: of.parts + 1,
+        parts: of.parts.saturating_add(1),
         ..of
     })
 }

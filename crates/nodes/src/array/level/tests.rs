@@ -133,3 +133,36 @@ fn what_does_not_lead_to_the_level_of_the_others_stays_as_it_is() {
     assert_eq!(with_level(&fresh, &fresh), None);
     assert_eq!(with_level(&fresh, &member(1)), None, "it is not behind");
 }
+
+#[test]
+fn members_that_were_used_without_each_other_are_not_made_one_array() {
+    let fresh = after(0, Level::Raid4);
+    // It was used without the fresh one.
+    let mut alone = member(1);
+    alone.roles[0] = Role::Faulty;
+    assert_eq!(with_level(&alone, &fresh), None);
+    // The fresh one was used without it.
+    let mut without = fresh.clone();
+    without.roles[1] = Role::Spare;
+    assert_eq!(with_level(&member(1), &without), None);
+}
+
+#[test]
+fn superblocks_0_90_keep_their_level() {
+    let old = Superblock {
+        version: Version::V0_90 { big_endian: false },
+        ..member(1)
+    };
+    assert_eq!(with_level(&old, &after(0, Level::Raid4)), None);
+}
+
+#[test]
+fn forms_that_no_array_has_lead_nowhere() {
+    for (layout, parts) in [(u32::MAX, 4), (18, 0), (5, 0)] {
+        for level in [Level::Raid4, Level::Raid5, Level::Raid6] {
+            for to in [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6] {
+                drop(takeover(form(level, layout, parts), to));
+            }
+        }
+    }
+}

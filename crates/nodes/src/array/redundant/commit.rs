@@ -189,8 +189,11 @@ async fn carry_out(plan: &Plan) -> Outcome {
         in_turn(left, &mut outcome, write_superblock).await;
     } else if plan.holders_first {
         let (holders, others): (Vec<_>, Vec<_>) = left.partition(|target| target.holds);
+        let (count, before) = (holders.len(), outcome.failures.len());
         each(holders.into_iter(), &mut outcome, write_superblock).await;
-        each(others.into_iter(), &mut outcome, write_superblock).await;
+        if outcome.failures.len() - before < count {
+            each(others.into_iter(), &mut outcome, write_superblock).await;
+        }
     } else {
         each(left, &mut outcome, write_superblock).await;
     }

@@ -108,6 +108,7 @@ impl RedundantArray {
             let whole = Range::new(0, array.layout().sync_size());
             let turn = array.turn(Operation::Write, whole, Kind::Window).await;
             let _turn = turn.map_err(failed)?;
+            array.catch_members_up().await.map_err(failed)?;
             array.lock().state.change_level(&form, spare)?;
             if form.level != Level::Raid5 {
                 if array.rows.logs().is_some() {

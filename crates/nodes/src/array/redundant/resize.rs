@@ -133,6 +133,7 @@ impl RedundantArray {
             let turn = array.turn(Operation::Write, whole, Kind::Window).await;
             let _turn = turn.map_err(failed)?;
             let size = facts.size;
+            array.catch_members_up().await.map_err(failed)?;
             array.lock().state.resize(facts, unsynced)?;
             array.record_at_last().await.map_err(failed)?;
             array.lock().state.members.read_again();

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Node, Range};
-use testkit::{MemDisk, block_on, pattern};
+use block::{BlockDevice, Errno, Node, Operation, Range};
+use testkit::{Effect, Fault, FaultDisk, MemDisk, block_on, pattern};
 
-use super::super::format::{Level, Role, Version, features};
-use super::super::redundant::tests::kit::{DISK, MEMBER, RING, Recipe, options, superblock};
+use super::super::format::{self, Level, Role, Version, encode, features};
+use super::super::redundant::tests::kit::{
+    DISK, MEMBER, RING, Recipe, SUPERBLOCK, options, put, superblock,
+};
 use super::super::{AddOptions, Array, Candidate, NewShape, change_level, is_changed_in_use, open};
 use super::open::candidates;
 use super::reshape::{assert_fits, write};
@@ -118,9 +120,9 @@ impl Case {
                 let bytes = disk.read(Range::new(4096, 4096)).await.unwrap().concat();
                 let mut of = superblock(disk).await;
                 (of.member_size, of.layout, of.features) = (0, 2, features::RAID0_LAYOUT);
-                let mut new = super::super::format::encode(&of, 4096);
+                let mut new = encode(&of, 4096);
                 new.resize(bytes.len(), 0);
-                super::super::redundant::tests::kit::put(disk, 4096, new).await;
+                put(disk, SUPERBLOCK, new).await;
             }
         }
         let array = open(candidates(members), options()).await.unwrap();
@@ -367,5 +369,81 @@ fn a_level_6_without_its_member_with_q_becomes_level_5() {
         array.fail("d").await.unwrap();
         array.change_level(Level::Raid5).await.unwrap();
         case.is_whole(&array).await;
+    });
+}
+
+/// `disks` with the one at `at` failing each write.
+fn failing(disks: &[Node], at: usize) -> Vec<Node> {
+    let mut nodes = disks.to_vec();
+    let faults = vec![Fault::new(Effect::Fail(Errno::Io)).on(Operation::Write)];
+    nodes[at] = FaultDisk::new(disks[at].clone(), 1, faults);
+    nodes
+}
+
+/// A power cut left a member one commit behind; then comes another level, in the midst of which a disk fails.
+#[test]
+fn a_member_that_was_behind_is_not_left_two_behind_by_a_level_that_is_cut() {
+    let cases = unused().into_iter();
+    for case in cases.filter(|case| case.recipe.parts > 2 && case.recipe.ppl.is_none()) {
+        block_on(async {
+            let disks = case.made().await;
+            let behind = usize::try_from(case.recipe.parts).unwrap() - 2;
+            let mut of = superblock(&disks[behind]).await;
+            of.events -= 1;
+            put(&disks[behind], SUPERBLOCK, encode(&of, 4096)).await;
+            let cut = failing(&disks, behind - 1);
+            let failed = change_level(candidates(&cut), &options(), case.to).await;
+            assert!(failed.is_err(), "{case:?}");
+            let array = open(candidates(&disks), options()).await.unwrap();
+            case.check(&array, "after the cut").await;
+        });
+    }
+}
+
+/// The superblock of what was released is removed last. Where that was cut, the next open does it.
+#[test]
+fn a_member_that_was_to_be_released_when_the_power_went_out_is_released_by_the_next_open() {
+    block_on(async {
+        let case = case(Level::Raid5, 5, 4, Level::Raid0);
+        let disks = case.made().await;
+        let last = disks.len() - 1;
+        let cut = failing(&disks, last);
+        let failed = change_level(candidates(&cut), &options(), case.to).await;
+        assert!(failed.is_err());
+        assert_eq!(superblock(&disks[last]).await.level, Level::Raid5);
+        let array = open(candidates(&disks), options()).await.unwrap();
+        case.check(&array, "after the cut").await;
+        assert_eq!(array.status().level, Level::Raid0);
+        let bytes = disks[last]
+            .read(Range::new(SUPERBLOCK, 4096))
+            .await
+            .unwrap();
+        let found = format::decode(Version::V1_2, SUPERBLOCK, &bytes.concat());
+        assert!(matches!(found, Ok(None)), "it has a superblock: {found:?}");
+    });
+}
+
+#[test]
+fn the_member_with_parity_that_is_absent_has_no_part_of_level_0() {
+    block_on(async {
+        let case = case(Level::Raid5, 5, 4, Level::Raid0);
+        let disks = case.made().await;
+        let changed = change_level(candidates(&disks[..3]), &options(), case.to).await;
+        changed.unwrap();
+        let of = superblock(&disks[0]).await;
+        assert_eq!(of.roles[3], Role::Faulty);
+        assert_eq!(of.members, 3);
+    });
+}
+
+#[test]
+fn what_is_changed_in_use_is_not_changed_in_any_other_way() {
+    block_on(async {
+        let case = case(Level::Raid6, 18, 4, Level::Raid5);
+        let disks = case.made().await;
+        let before = images(&disks).await;
+        let refused = change_level(candidates(&disks), &options(), case.to).await;
+        assert!(refused.is_err());
+        assert!(images(&disks).await == before, "nothing is written");
     });
 }

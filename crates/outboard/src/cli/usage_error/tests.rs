@@ -61,7 +61,7 @@ const REFUSED: &[(&[&str], ErrorKind, &str)] = &[
         &["attach", "x", "--json=3"],
         ErrorKind::TooManyValues,
         "unexpected value '3' for '--json'; no more were expected; \
-         usage: outboard attach --json <URI|DISK>",
+         usage: outboard attach --json [URI|DISK]",
     ),
     (
         &["detach", "x", "--all"],

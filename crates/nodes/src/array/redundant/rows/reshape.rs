@@ -87,6 +87,7 @@ impl RedundantArray {
         let turn = self.turn(Operation::Write, whole, Kind::Window).await;
         let _turn = turn.map_err(failed)?;
         let _in_place = self.rows.in_place.write().await;
+        self.catch_members_up().await.map_err(failed)?;
         self.lock().state.begin_reshape(form, spares, moved)?;
         if self.rows.logs().is_some() {
             let name = self.name();
@@ -137,6 +138,12 @@ impl RedundantArray {
         }
     }
 
+    /// Members that a power cut left one commit behind know what the others do, durably: the next commit may change the form.
+    pub(in super::super) async fn catch_members_up(&self) -> Result<(), IoError> {
+        self.level_members();
+        self.record_at_last().await
+    }
+
     /// Moves the next rows, about `wanted` bytes of the array. `None`: all are moved.
     ///
     /// # Errors
@@ -161,8 +168,7 @@ impl RedundantArray {
                     continue;
                 }
                 // A power cut may have left members that know of an earlier position: what they would read is written over next.
-                array.level_members();
-                array.record_at_last().await.map_err(RowStop::Failed)?;
+                array.catch_members_up().await.map_err(RowStop::Failed)?;
                 let mut data = array.read_old_rows(*before, old).await?;
                 data.extend(zeroes(Range::new(0, range.len - old.len).len_usize()));
                 array.write_new_rows(after, range, &data).await?;
