@@ -37,6 +37,8 @@ pub(crate) const CONNECTIONS_MAX: usize = 64;
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for which bytes may wait for a client that does not take them.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// Threads that may wait for files and other processes.
+const BLOCKING_MAX: usize = 4;
 /// Pause after an accept that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -76,6 +78,7 @@ impl HttpThread {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
+            .max_blocking_threads(BLOCKING_MAX)
             .build()
             .map_err(failed)?;
         let work = move || {

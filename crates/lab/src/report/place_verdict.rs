@@ -8,7 +8,7 @@ use super::sentences::headline;
 use super::summary::Summary;
 use crate::LabError;
 use crate::host::TargetPlace;
-use crate::store::{RunId, Store};
+use crate::store::{RunId, Status, Store};
 
 /// Runs that are loaded at most: each costs what its report costs.
 const RUNS_MAX: usize = 16;
@@ -42,7 +42,7 @@ pub fn place_verdicts(store: &Store, runs: u32) -> Result<Vec<PlaceVerdict>, Lab
         }
         loaded += 1;
         let record = store.load(run)?;
-        if record.elapsed.is_none() {
+        if record.elapsed.is_none() || record.status == Status::Running {
             continue;
         }
         let text = headline(&record, &Summary::of(&record));

@@ -16,7 +16,7 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use model::{
     AgentEvidence, AgentRecord, Cell, CommandLine, Evidence, LeftOutTarget, Manifest, NewRun,
@@ -87,6 +87,27 @@ impl Store {
             store.prepare()?;
         }
         Ok(store)
+    }
+
+    /// Opens the store at `path` as it is, to look at its runs: it is neither made, nor brought up to our version.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`]; [`LabError::Store`] also where it is of an earlier version.
+    pub fn peek(path: &Path) -> Result<Self, LabError> {
+        let wrap = |error: rusqlite::Error| store_error(path, &error);
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+        let connection = connection.map_err(wrap)?;
+        connection.busy_timeout(BUSY).map_err(wrap)?;
+        if schema(&connection, path)? != Some(SCHEMA_VERSION) {
+            return Err(LabError::Store {
+                path: path.to_owned(),
+                reason: "it is of an earlier version, or empty".to_owned(),
+            });
+        }
+        Ok(Self {
+            connection,
+            path: path.to_owned(),
+        })
     }
 
     /// Looks at every page of the file. What is kept in a damaged one may never be read again, and hours of

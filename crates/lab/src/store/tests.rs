@@ -239,6 +239,26 @@ fn a_store_of_the_first_schema_is_brought_up_to_this_one_and_loses_nothing() {
 }
 
 #[test]
+fn a_peek_changes_nothing_of_a_store_and_makes_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let [empty, absent, old] = ["empty", "absent", "old"].map(|name| folder.path().join(name));
+    std::fs::write(&empty, "").unwrap();
+    let store = Store::open(&old).unwrap();
+    store
+        .connection
+        .pragma_update(None, "user_version", 1)
+        .unwrap();
+    drop(store);
+    let before = std::fs::read(&old).unwrap();
+    for path in [&empty, &absent, &old] {
+        assert!(Store::peek(path).is_err(), "{}", path.display());
+    }
+    assert!(std::fs::read(&old).unwrap() == before);
+    assert_eq!(std::fs::read(&empty).unwrap(), b"");
+    assert!(!absent.exists());
+}
+
+#[test]
 fn what_a_tool_measured_is_read_back_with_every_figure() {
     use crate::tools::{ToolFigure, ToolResult, Unit};
     let dir = tempfile::tempdir().unwrap();

@@ -3,8 +3,9 @@
 //! # Invariants
 //!
 //! * At most one snapshot is made in [`INTERVAL`], however many pages are open, and none while no page is.
-//! * What waits for another process or reads a file (`surroundings`) is queried on a thread of its own, and never delays a
-//!   snapshot.
+//! * What waits for another process or reads the user's files (`surroundings`) is queried on a thread of its own, and never
+//!   delays a snapshot. The state itself may wait for the folder of overlays: on such a thread, too, so that the server stops
+//!   all the same.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -81,9 +82,10 @@ impl<S: PageSource> StatusFeed<S> {
             at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
             has_actions: self.has_actions,
         };
-        let status = latest
-            .history
-            .next(now, self.source.page_input(), surroundings);
+        // Overlays are counted in their folder, which may be another machine's.
+        let source = self.source.clone();
+        let input = engine::blocking(move || source.page_input()).await;
+        let status = latest.history.next(now, input, surroundings);
         let number = status.number();
         let json = serde_json::to_string(&status)?;
         let event = format!("retry: {RECONNECT_MS}\nid: {number}\ndata: {json}\n\n");

@@ -53,6 +53,11 @@ impl RateCounters {
         }
     }
 
+    /// Whether these count from zero, and `before` did not.
+    pub(super) const fn is_restart_of(&self, before: &Self) -> bool {
+        before.answered.requests > self.answered.requests
+    }
+
     /// What was done since `before`, over `interval`.
     pub(super) fn rates_since(&self, before: &Self, interval: Duration) -> Rates {
         let millis = u64::try_from(interval.as_millis())
@@ -63,7 +68,7 @@ impl RateCounters {
             done.saturating_mul(1000) / millis
         };
         let mut answered = self.answered.clone();
-        let is_restarted = before.answered.requests > answered.requests;
+        let is_restarted = self.is_restart_of(before);
         for (ours, theirs) in answered.latency.iter_mut().zip(&before.answered.latency) {
             if !is_restarted {
                 *ours = ours.saturating_sub(*theirs);

@@ -252,6 +252,17 @@ impl Interval<'_> {
     }
 }
 
+impl Interval<'_> {
+    /// Whether an export was removed or counts anew: what all have done together is less than before then.
+    fn is_restarted(&self) -> bool {
+        let mut before = self.before.iter().flat_map(|before| &before.exports);
+        before.any(|(name, then)| {
+            let now = self.now.exports.get(name);
+            now.is_none_or(|now| now.is_restart_of(then))
+        })
+    }
+}
+
 impl StatusHistory {
     /// What the page shows at the moment `at`.
     pub(super) fn next(
@@ -291,7 +302,9 @@ impl StatusHistory {
             at_ms: surroundings.at_ms,
             has_actions: surroundings.has_actions,
             server: ServerLine::of(&status),
-            rates: interval.rates(|counted| Some(&counted.all)),
+            rates: interval
+                .rates(|counted| Some(&counted.all))
+                .filter(|_| !interval.is_restarted()),
             clients: clients.take(ROWS_MAX).collect(),
             clients_count: exports.iter().map(|export| export.clients.len()).sum(),
             overlays: overlays.take(ROWS_MAX).collect(),

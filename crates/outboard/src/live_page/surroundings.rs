@@ -95,15 +95,18 @@ fn lab_verdicts(read: Option<SystemTime>) -> Option<(SystemTime, Vec<PlaceVerdic
     if read == Some(changed) {
         return None;
     }
-    let verdicts = read_verdicts(&path).unwrap_or_else(|error| {
-        tracing::debug!("live page: {error}");
-        Vec::new()
-    });
-    Some((changed, verdicts))
+    match read_verdicts(&path) {
+        Ok(verdicts) => Some((changed, verdicts)),
+        Err(error) => {
+            // What is known stays: the store may be in use.
+            tracing::debug!("live page: {error}");
+            None
+        }
+    }
 }
 
 fn read_verdicts(path: &Path) -> Result<Vec<PlaceVerdict>, lab::LabError> {
-    let store = lab::Store::look(path)?;
+    let store = lab::Store::peek(path)?;
     place_verdicts(&store, RUNS_MAX)
 }
 

@@ -110,6 +110,28 @@ fn after_a_pause_without_pages_there_are_no_rates() {
 }
 
 #[test]
+fn an_export_that_is_removed_makes_no_rate_of_what_the_others_did_before() {
+    let mut history = StatusHistory::default();
+    let start = engine::clock::now();
+    let with_both = || {
+        let mut input = input(1000, Vec::new());
+        let exports = &mut input.status.figures.exports;
+        let mut other = exports[0].clone();
+        other.name = "other".to_owned();
+        other.figures = reads(5000);
+        exports.push(other);
+        input
+    };
+    shown(&mut history, start, with_both());
+    let second = Duration::from_secs(1);
+    let left = shown(&mut history, start + second, input(1010, Vec::new()));
+    assert_eq!(left["rates"], Value::Null);
+    assert_eq!(left["exports"][0]["rates"]["reads"], 10);
+    let next = shown(&mut history, start + 2 * second, input(1030, Vec::new()));
+    assert_eq!(next["rates"]["reads"], 20);
+}
+
+#[test]
 fn clients_are_bounded_and_counted() {
     let many = ROWS_MAX + 500;
     let clients = (0..many as u64).map(|id| client(id, reads(1))).collect();

@@ -356,6 +356,8 @@ async fn serve(
     format: Format,
 ) -> Result<(), Failure> {
     let mut stop = StopSignals::watch(args.exit_with_parent, args.config.is_some())?;
+    // A token that cannot be used is reported before disks are opened.
+    let token = plan.http.as_ref().map(PagePlan::token).transpose()?;
     let (exports, mut open) = stop.before(open(&plan)).await?;
     tracing::info!(backend = %handle.backend(), cores = handle.cores(), "engine started");
     let events = EventLog::default();
@@ -403,7 +405,7 @@ async fn serve(
     if let Some(control) = &control {
         control::server::start(control, live.clone())?;
     }
-    let _page = page::start(sockets.page, &live, events, announced)?;
+    let _page = page::start(sockets.page, token.flatten(), &live, events, announced)?;
     if args.config.is_some() {
         reload_at_hangup(live)?;
     }

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lab_drivers::agent::ServerToken;
 use nodes::volume::edit::free_runs;
 use nodes::volume::format::LogicalVolume;
 use nodes::volume::open::VolumeSet;
@@ -78,6 +79,7 @@ struct PageAnnouncement<'a> {
 /// engine.
 pub(super) fn start(
     page: Option<(TcpListener, PagePlan)>,
+    token: Option<ServerToken>,
     live: &Arc<Live>,
     events: EventLog,
     announced: Option<Format>,
@@ -85,8 +87,12 @@ pub(super) fn start(
     let Some((listener, plan)) = page else {
         return Ok(None);
     };
-    let token = plan.token()?;
     let address = listener.local_addr().unwrap_or(plan.address);
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            "live page: every machine that reaches {address} can read the names of exports, their paths and their clients"
+        );
+    }
     let announcement = PageAnnouncement {
         page: format!("http://{address}/"),
         token: token.as_ref().and_then(|token| token.made()),

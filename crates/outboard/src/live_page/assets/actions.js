@@ -16,6 +16,7 @@ export function confirm(action) {
   find("dialog-repair").hidden = !action.hasRepair;
   find("disk").value = "";
   find("repair").checked = false;
+  find("confirm").disabled = false;
   find("dialog").showModal();
 }
 
@@ -32,19 +33,24 @@ async function send(action) {
 /** Connects the buttons of the dialog. */
 export function start() {
   find("cancel").addEventListener("click", () => find("dialog").close());
+  find("dialog").addEventListener("close", () => {
+    pending = null;
+  });
   find("dialog").querySelector("form").addEventListener("submit", async (event) => {
     event.preventDefault();
     const button = find("confirm");
     if (!pending || button.disabled) return;
     button.disabled = true;
     find("dialog-error").textContent = "";
+    // The dialog may be another action's by the time this one ends.
+    const action = pending;
     try {
-      await send(pending);
-      find("dialog").close();
+      await send(action);
+      if (pending === action) find("dialog").close();
     } catch (error) {
-      find("dialog-error").textContent = error.message;
+      if (pending === action) find("dialog-error").textContent = error.message;
     } finally {
-      button.disabled = false;
+      if (pending === action) button.disabled = false;
     }
   });
 }

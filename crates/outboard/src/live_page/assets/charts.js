@@ -22,7 +22,11 @@ export class History {
   /** Appends a snapshot. After a pause (the server was restarted, the machine slept) the line is interrupted. */
   append(status) {
     const last = this.times.at(-1);
-    if (last !== undefined && status.at_ms / 1000 - last > 5) this.push(last + 1, []);
+    if (last !== undefined && status.at_ms / 1000 <= last) {
+      // The server's clock was set back.
+      this.times = [];
+      this.lines.clear();
+    } else if (last !== undefined && status.at_ms / 1000 - last > 5) this.push(last + 1, []);
     const rates = status.exports.map((one) => [one.name, one.rates]);
     this.push(status.at_ms / 1000, [[ALL, status.rates], ...rates]);
   }

@@ -40,14 +40,17 @@ function exportButton(one) {
 
 function disconnectButton(client) {
   const button = text.element("button", { type: "button", ariaLabel: `Disconnect client ${client.id}` }, "Disconnect");
-  button.addEventListener("click", () =>
+  button.client = client;
+  button.addEventListener("click", () => {
+    // After a restart of the server the row is another client's with the same number.
+    const { id, peer, export: name } = button.client;
     actions.confirm({
-      title: `Disconnect client ${client.id}?`,
-      text: `${client.peer} on ${text.exportName(client.export)}: its requests in flight are completed first. Most clients reconnect by themselves.`,
+      title: `Disconnect client ${id}?`,
+      text: `${peer} on ${text.exportName(name)}: its requests in flight are completed first. Most clients reconnect by themselves.`,
       verb: "Disconnect",
-      body: () => ({ disconnect: { client: client.id } }),
-    }),
-  );
+      body: () => ({ disconnect: { client: id } }),
+    });
+  });
   return button;
 }
 
@@ -75,7 +78,7 @@ function makeTables() {
       { title: "Export", text: (one) => text.exportName(one.export), isText: true },
       { title: "Connected", text: (one) => text.duration(one.connected_seconds) },
       ...rates,
-      { title: "Action", make: disconnectButton, update: (button) => { button.hidden = !hasActions; } },
+      { title: "Action", make: disconnectButton, update: (button, one) => { button.client = one; button.hidden = !hasActions; } },
     ], (one) => one.id, true),
     overlays: table("overlays", "Overlays of clients", [
       { title: "Client", text: (one) => one.client },
@@ -90,7 +93,7 @@ function makeTables() {
       { title: "Group", text: (one) => one.name },
       { title: "Size", text: (one) => text.bytes(one.size) },
       { title: "Free", text: (one) => (one.free === null ? "?" : text.bytes(one.free)) },
-      { title: "Fill level", make: meter, update: (node, one) => setMeter(node, one.size - (one.free ?? 0), one.size) },
+      { title: "Fill level", make: meter, update: (node, one) => setMeter(node, one.size - (one.free ?? one.size), one.size) },
       { title: "Move of extents", text: (one) => one.move ?? "–", isText: true },
     ], (one) => one.name),
     volumes: table("volumes", "Volumes", [
