@@ -91,7 +91,7 @@ impl PagePlan {
         Err(Failure::new(what).next(next))
     }
 
-    /// The token of actions, if there are actions.
+    /// The token of actions, if there are actions; before disks are opened, since it may be of no use.
     ///
     /// # Errors
     /// Its file cannot be used, or other machines would send it without TLS.

@@ -253,7 +253,7 @@ impl Interval<'_> {
 }
 
 impl Interval<'_> {
-    /// Whether an export was removed or counts anew: what all have done together is less than before then.
+    /// Whether an export was removed or counts from zero again: what all have done together is less than before then.
     fn is_restarted(&self) -> bool {
         let mut before = self.before.iter().flat_map(|before| &before.exports);
         before.any(|(name, then)| {

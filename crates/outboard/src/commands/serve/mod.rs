@@ -38,7 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use nbd::server::{Limits, Server};
+use nbd::server::{Limits, ListenAddress, Server};
 use rustix::fs::FileType;
 use tokio::sync::oneshot;
 
@@ -356,7 +356,6 @@ async fn serve(
     format: Format,
 ) -> Result<(), Failure> {
     let mut stop = StopSignals::watch(args.exit_with_parent, args.config.is_some())?;
-    // A token that cannot be used is reported before disks are opened.
     let token = plan.http.as_ref().map(PagePlan::token).transpose()?;
     let (exports, mut open) = stop.before(open(&plan)).await?;
     tracing::info!(backend = %handle.backend(), cores = handle.cores(), "engine started");
@@ -385,10 +384,9 @@ async fn serve(
     let (control, metrics) = (sockets.control, sockets.metrics);
     let (listeners, traces) = (sockets.places.listeners, sockets.places.traces);
     let addresses: Vec<_> = listeners.iter().map(|l| l.address().clone()).collect();
-    let names: Vec<String> = plan.exports.iter().map(|e| e.name.clone()).collect();
     let announced = (!sockets.places.is_activated).then_some(format);
     if let Some(format) = announced {
-        announce::announce(&addresses, &names, tls::announced(&plan).as_ref(), format)?;
+        announce_exports(&plan, &addresses, format)?;
     }
     let about = About {
         name: called(control.as_ref()),
@@ -419,6 +417,15 @@ async fn serve(
         control.iter().for_each(place::ControlSocket::remove);
     };
     stop.during(stop_sender, serving, clean_up).await
+}
+
+fn announce_exports(
+    plan: &ServerPlan,
+    addresses: &[ListenAddress],
+    format: Format,
+) -> Result<(), Failure> {
+    let names: Vec<String> = plan.exports.iter().map(|e| e.name.clone()).collect();
+    announce::announce(addresses, &names, tls::announced(plan).as_ref(), format)
 }
 
 /// What this server is called: by its control socket, else by its process.
