@@ -10,17 +10,9 @@ const fs = require("node:fs");
 const net = require("node:net");
 const path = require("node:path");
 const { chromium } = require("playwright-core");
+const FLAGS = require("./flags.js");
 const { connect, readOn } = require("./nbd_clients.js");
 
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 const AXE = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 // The mark: the page is interactive within this time with so many exports and clients.
 const INTERACTIVE_WITHIN_MS = 1000;

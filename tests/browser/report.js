@@ -9,16 +9,8 @@ const fs = require("node:fs");
 const path = require("node:path");
 const { pathToFileURL } = require("node:url");
 const { chromium } = require("playwright-core");
+const FLAGS = require("./flags.js");
 
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 // The mark: a page is there within this time.
 const OPENS_WITHIN_MS = 1000;
 // Opened so often; the best counts, since others use the machine too.

@@ -96,6 +96,13 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
+    /// All members that are here: holders of parts, then others.
+    pub(crate) fn members_mut(&mut self) -> impl Iterator<Item = &mut Member> {
+        let parts = self.parts.iter_mut();
+        let held = parts.filter_map(|part| part.member.as_mut());
+        held.chain(self.others.iter_mut().map(|other| &mut other.member))
+    }
+
     /// The member that keeps the journal, if it is here.
     pub(crate) fn journal(&self) -> Option<&Member> {
         let is_journal = |other: &&Other| other.kind == OtherKind::Journal;

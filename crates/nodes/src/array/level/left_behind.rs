@@ -2,20 +2,16 @@
 
 use super::super::ArrayError;
 use super::super::assembly::Assembly;
-use super::super::format::{self, Changes, Form, Level, Role, Superblock, Version, features};
+use super::super::format::{self, Changes, Form, Level, Role, Superblock, features};
 use super::super::member::Member;
-use super::{LevelForm, takeover, wipe_member, write_superblock};
+use super::{LevelForm, is_written, takeover, wipe_member, write_superblock};
 
 /// What `member` says once it knows of the level that `fresh` has; `None`: it has that already, or is not one that it leads to.
 pub(in crate::array) fn with_level(member: &Superblock, fresh: &Superblock) -> Option<Superblock> {
     if member.level == fresh.level || member.reshape.is_some() || fresh.reshape.is_some() {
         return None;
     }
-    if !matches!(
-        member.version,
-        Version::V1_0 | Version::V1_1 | Version::V1_2
-    ) {
-        // Other superblocks are not given another level here.
+    if !is_written(member.version) {
         return None;
     }
     let role = role_of(fresh, member.number)?;
@@ -86,11 +82,8 @@ fn is_released(superblock: &Superblock) -> bool {
 pub(in crate::array) async fn finish(assembly: &mut Assembly) -> Result<(), ArrayError> {
     let events = assembly.events;
     let synced_to = assembly.synced_to;
-    let parts = assembly.parts.iter_mut();
-    let held = parts.filter_map(|part| part.member.as_mut());
-    let others = assembly.others.iter_mut().map(|other| &mut other.member);
     let mut released = Vec::new();
-    for member in held.chain(others) {
+    for member in assembly.members_mut() {
         if level_on_disk(member).is_none_or(|level| level == member.superblock.level) {
             continue;
         }
@@ -147,10 +140,7 @@ pub(super) async fn catch_up(assembly: &mut Assembly) -> Result<(), ArrayError> 
     let Some(roles) = fresh.map(|member| member.superblock.roles.clone()) else {
         return Ok(());
     };
-    let parts = assembly.parts.iter_mut();
-    let held = parts.filter_map(|part| part.member.as_mut());
-    let others = assembly.others.iter_mut().map(|other| &mut other.member);
-    for member in held.chain(others) {
+    for member in assembly.members_mut() {
         if member.superblock.events == events {
             continue;
         }

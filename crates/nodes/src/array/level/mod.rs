@@ -29,7 +29,7 @@ use block::{IoBufs, Node, Range, WriteFlags};
 
 use super::ArrayError;
 use super::create::write::wipe;
-use super::format::{self, Changes, Level};
+use super::format::{self, Changes, Level, Version};
 use super::member::Member;
 
 use self::left_behind::catch_up;
@@ -41,6 +41,22 @@ pub(super) use self::takeover::{LevelForm, takeover};
 #[must_use]
 pub const fn is_changed_in_use(from: Level, to: Level) -> bool {
     from.parities() > 0 && to.parities() > 0
+}
+
+/// Whether superblocks of this version get another level here.
+const fn is_written(version: Version) -> bool {
+    matches!(version, Version::V1_0 | Version::V1_1 | Version::V1_2)
+}
+
+/// Refuses superblocks that keep their level.
+pub(super) fn refuse_version(version: Version) -> Result<(), ArrayError> {
+    match is_written(version) {
+        true => Ok(()),
+        false => Err(ArrayError::refused(
+            format!("the level of arrays with superblocks {version} stays as it is here"),
+            "let mdadm change it: mdadm --grow --level",
+        )),
+    }
 }
 
 /// Why an array of level `from` does not get level `to` while it is used.

@@ -8,12 +8,13 @@
 
 use super::super::assembly::{Assembly, OtherKind};
 use super::super::external_input::seconds;
-use super::super::format::{Changes, Level, Role, Version, features};
+use super::super::format::{Changes, Level, Role, features};
 use super::super::member::Member;
 use super::super::open::assembled;
 use super::super::{ArrayError, ArrayOptions, Candidate};
 use super::{
-    LevelForm, catch_up, finish, is_changed_in_use, takeover, wipe_member, write_superblock,
+    LevelForm, catch_up, finish, is_changed_in_use, refuse_version, takeover, wipe_member,
+    write_superblock,
 };
 
 /// What came of another level.
@@ -59,10 +60,7 @@ pub async fn change_level(
     let events = assembly.events.checked_add(1);
     let events =
         events.ok_or_else(|| ArrayError::refused("the superblocks count no further", None))?;
-    let parts = assembly.parts.iter_mut();
-    let held = parts.filter_map(|part| part.member.as_mut());
-    let others = assembly.others.iter_mut().map(|other| &mut other.member);
-    for member in held.chain(others) {
+    for member in assembly.members_mut() {
         let changes = Changes {
             events: Some(events),
             updated: Some(seconds()),
@@ -112,15 +110,7 @@ fn form_of(assembly: &Assembly) -> Result<LevelForm, ArrayError> {
 fn refuse(assembly: &Assembly, form: &LevelForm) -> Result<(), ArrayError> {
     let refused = |what: String, next: &'static str| Err(ArrayError::refused(what, next));
     let facts = &assembly.facts;
-    if !matches!(facts.version, Version::V1_0 | Version::V1_1 | Version::V1_2) {
-        return refused(
-            format!(
-                "the level of arrays with superblocks {} stays as it is here",
-                facts.version
-            ),
-            "let mdadm change it: mdadm --grow --level",
-        );
-    }
+    refuse_version(facts.version)?;
     if facts.reshape.is_some() || assembly.synced_to.is_some() {
         return refused(
             "the array was not stopped, or is to be resynced".to_owned(),

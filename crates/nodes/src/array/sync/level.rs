@@ -5,8 +5,8 @@
 //! * Nothing is changed before all that it needs is there: members in sync, parity that fits, and the spare that comes.
 
 use super::super::ArrayError;
-use super::super::format::{Level, Version};
-use super::super::level::{LevelForm, is_changed_in_use, refused_in_use, takeover};
+use super::super::format::Level;
+use super::super::level::{LevelForm, is_changed_in_use, refuse_version, refused_in_use, takeover};
 use super::manager::SyncManager;
 
 impl SyncManager {
@@ -18,15 +18,7 @@ impl SyncManager {
         let _one = self.life.lock().await;
         self.must_write()?;
         let facts = self.array.facts();
-        if !matches!(facts.version, Version::V1_0 | Version::V1_1 | Version::V1_2) {
-            return Err(ArrayError::refused(
-                format!(
-                    "the level of arrays with superblocks {} stays as it is here",
-                    facts.version
-                ),
-                "let mdadm change it: mdadm --grow --level",
-            ));
-        }
+        refuse_version(facts.version)?;
         let of = LevelForm {
             level: facts.level,
             layout: facts.layout,

@@ -483,17 +483,17 @@ fn a_stripe_gets_parity_and_gives_it_up_again() {
     let path = folder.path();
     let [a, b, c] = ["a.img", "b.img", "c.img"];
     answer(path, &["array", "create", "-l", "0", "-c", "64K", a, b]);
-    let told = answer(path, &["array", "grow", a, b, "--level", "5"]);
-    assert!(told.contains("raid5 (parity-last) of 3"), "{told}");
-    assert!(told.contains("degraded: 2 of 3"), "{told}");
+    let printed = answer(path, &["array", "grow", a, b, "--level", "5"]);
+    assert!(printed.contains("raid5 (parity-last) of 3"), "{printed}");
+    assert!(printed.contains("degraded: 2 of 3"), "{printed}");
     answer(path, &["array", "add", a, b, "--disk", c]);
     assert_clean(path, &[a, b, c]);
-    let (_, told) = failure(path, &["array", "grow", a, b, c, "--level", "6"]);
-    assert!(told.contains("add disks first (add)"), "{told}");
-    let told = answer(path, &["array", "grow", a, b, c, "--level", "0"]);
-    assert!(told.contains("raid0 of 2"), "{told}");
-    let (_, told) = failure(path, &["array", "status", a, b, c]);
-    assert!(told.contains("c.img has no md superblock"), "{told}");
+    let (_, printed) = failure(path, &["array", "grow", a, b, c, "--level", "6"]);
+    assert!(printed.contains("add disks first (add)"), "{printed}");
+    let printed = answer(path, &["array", "grow", a, b, c, "--level", "0"]);
+    assert!(printed.contains("raid0 of 2"), "{printed}");
+    let (_, printed) = failure(path, &["array", "status", a, b, c]);
+    assert!(printed.contains("c.img has no md superblock"), "{printed}");
     let report = status(path, &[a, b]);
     assert_eq!(report["level"], "raid0", "{report}");
 }

@@ -64,6 +64,16 @@ const JOURNAL_FROM: u64 = 1 << 35;
 const RESHAPE_FROM: u64 = 1 << 36;
 /// Seeds from here on are worlds in which an array gets another level.
 const LEVEL_FROM: u64 = 1 << 37;
+/// Where the seeds of each kind begin.
+const KINDS: [u64; 7] = [
+    0,
+    OLD_FROM,
+    PARITY_FROM,
+    PPL_FROM,
+    JOURNAL_FROM,
+    RESHAPE_FROM,
+    LEVEL_FROM,
+];
 /// Tests that share the seeds before.
 const QUARTERS: u64 = 4;
 
@@ -117,17 +127,7 @@ fn wrong_with(seed: u64, run: impl Future<Output = Result<(), Wrong>>) -> Option
 
 /// Plays the worlds of one test: every `step`th from `first` on. All that fail are reported, the first with its log.
 fn worlds(first: u64, step: u64) {
-    let kind = |seed: u64| {
-        let kinds = [
-            OLD_FROM,
-            PARITY_FROM,
-            PPL_FROM,
-            JOURNAL_FROM,
-            RESHAPE_FROM,
-            LEVEL_FROM,
-        ];
-        kinds.map(|from| seed >= from)
-    };
+    let kind = |seed: u64| KINDS.map(|from| seed >= from);
     let selected = WorldSeeds::from_env();
     let seeds: Vec<u64> = match selected.only {
         Some(seed) => {
@@ -159,15 +159,7 @@ fn worlds(first: u64, step: u64) {
 
 #[test]
 fn a_seed_is_the_same_world_whenever_it_is_played() {
-    let kinds = [
-        0,
-        OLD_FROM,
-        PARITY_FROM,
-        PPL_FROM,
-        JOURNAL_FROM,
-        RESHAPE_FROM,
-    ];
-    for seed in kinds.into_iter().flat_map(|from| from..from + TWICE) {
+    for seed in KINDS.into_iter().flat_map(|from| from..from + TWICE) {
         assert_eq!(play(seed), play(seed), "world {seed}");
     }
 }
