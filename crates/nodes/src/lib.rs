@@ -30,6 +30,7 @@
 
 pub mod array;
 mod blocks;
+pub mod cache;
 mod chance;
 pub mod copy;
 mod delay;
@@ -56,6 +57,7 @@ pub mod volume;
 mod zeroes;
 
 pub use blocks::{BlockSizeError, Blocks};
+pub use cache::{Cache, CacheError, CacheOptions, CacheStatus};
 pub use delay::{Delay, DelayTimes};
 pub use error_disk::ErrorDisk;
 pub use fault::{Fault, FaultEffect, FaultHandle, FaultPlan, FaultRule};
