@@ -21,20 +21,21 @@ const BACKGROUND: &str = "background";
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
-    let result = match words.as_slice() {
-        [BACKGROUND] => {
-            attach::daemon::run(|text, writable| async move { open_slowly(&text, !writable).await })
-                .map_err(|e| e.to_string())
-        }
-        [attach::WORKER] => attach::run_worker().map_err(|e| e.to_string()),
-        ["attach", source, rest @ ..] => attach_one(source, rest),
-        ["detach", which, rest @ ..] => detach(which, rest),
-        ["refresh", what] => attach::refresh(what.as_ref())
-            .map(|size| println!("{size}"))
+    let result =
+        match words.as_slice() {
+            [BACKGROUND] => attach::daemon::run(|text, writable| async move {
+                Ok(open_slowly(&text, !writable).await?)
+            })
             .map_err(|e| e.to_string()),
-        ["status"] => status(),
-        _ => Err("attach, detach or status".to_owned()),
-    };
+            [attach::WORKER] => attach::run_worker().map_err(|e| e.to_string()),
+            ["attach", source, rest @ ..] => attach_one(source, rest),
+            ["detach", which, rest @ ..] => detach(which, rest),
+            ["refresh", what] => attach::refresh(what.as_ref())
+                .map(|size| println!("{size}"))
+                .map_err(|e| e.to_string()),
+            ["status"] => status(),
+            _ => Err("attach, detach or status".to_owned()),
+        };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

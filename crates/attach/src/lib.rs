@@ -53,7 +53,7 @@ pub use error::AttachError;
 pub use fuse::FuseError;
 pub use health::Health;
 pub use kernel::KernelError;
-pub use local::{DiskSupervisor, LocalDisk};
+pub use local::{DiskSupervisor, LocalDisk, LocalDiskError};
 pub use mount::MountError;
 pub use probe::MkfsError;
 pub use refresh::refresh;

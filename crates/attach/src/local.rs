@@ -12,6 +12,24 @@ pub struct LocalDisk {
     pub supervisor: Option<Box<dyn DiskSupervisor>>,
 }
 
+/// Why a disk of this machine was not opened.
+#[derive(Debug)]
+pub struct LocalDiskError {
+    /// Which one and why.
+    pub why: String,
+    /// A server below it could not be reached: another attempt may go better.
+    pub is_of_the_server: bool,
+}
+
+impl From<String> for LocalDiskError {
+    fn from(why: String) -> Self {
+        Self {
+            why,
+            is_of_the_server: false,
+        }
+    }
+}
+
 /// Supervises a disk that has state of its own: an array, which may be degraded and
 /// must be stopped in order.
 pub trait DiskSupervisor: Send + Sync {

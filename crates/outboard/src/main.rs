@@ -24,6 +24,7 @@
 //! No protocol, no I/O path, no disk of its own.
 
 mod arrays;
+mod caches;
 mod cli;
 mod commands;
 mod completion;

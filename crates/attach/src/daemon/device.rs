@@ -16,7 +16,7 @@ use crate::error::AttachError;
 use crate::fuse::{self, SizeFollower};
 use crate::growth::SIZE_REQUESTS_MAX;
 use crate::kernel;
-use crate::local::LocalDisk;
+use crate::local::{LocalDisk, LocalDiskError};
 use crate::remote::Remote;
 use crate::request::{Source, Via};
 use crate::state::DeviceDriver;
@@ -35,17 +35,17 @@ impl Session {
     /// process waits.
     pub(super) async fn attach<F, Fut>(&mut self, open_local: F) -> Result<PathBuf, AttachError>
     where
-        F: FnOnce(String, bool) -> Fut,
-        Fut: Future<Output = Result<LocalDisk, String>>,
+        F: Fn(String, bool) -> Fut,
+        Fut: Future<Output = Result<LocalDisk, LocalDiskError>>,
     {
         let parent = ParentWatch::watch();
         self.record.driver = self.choose_driver().await?;
         if let Source::Local(text) = self.request.source.clone() {
             let opened = tokio::select! {
-                opened = open_local(text, !self.request.read_only) => opened,
+                opened = self.open_local(&text, open_local) => opened,
                 () = parent.gone() => return Err(AttachError::Abandoned),
             };
-            let LocalDisk { disk, supervisor } = opened.map_err(AttachError::Disk)?;
+            let LocalDisk { disk, supervisor } = opened?;
             self.supervisor = supervisor.map(Arc::from);
             return self.attach_fuse(disk).await;
         }
@@ -76,6 +76,28 @@ impl Session {
                 }
                 done => return done,
             }
+        }
+    }
+
+    /// Opens a disk of this machine. An unreachable server below it is retried for the requested time.
+    async fn open_local<F, Fut>(&self, text: &str, open: F) -> Result<LocalDisk, AttachError>
+    where
+        F: Fn(String, bool) -> Fut,
+        Fut: Future<Output = Result<LocalDisk, LocalDiskError>>,
+    {
+        let (started, mut pause) = (engine::clock::now(), PAUSE_FIRST);
+        loop {
+            let error = match open(text.to_owned(), !self.request.read_only).await {
+                Ok(disk) => return Ok(disk),
+                Err(error) => error,
+            };
+            let waited = engine::clock::now().duration_since(started);
+            if !error.is_of_the_server || waited >= self.request.wait {
+                return Err(AttachError::Disk(error.why));
+            }
+            tracing::info!("{}; trying again", error.why);
+            engine::clock::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_LAST);
         }
     }
 

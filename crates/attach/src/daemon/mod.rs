@@ -25,7 +25,7 @@ use std::io::{self, Read as _, Write as _};
 use rustix::mm::MlockAllFlags;
 
 use crate::error::AttachError;
-use crate::local::LocalDisk;
+use crate::local::{LocalDisk, LocalDiskError};
 use crate::state::Folder;
 use message::{LINE_LEN_MAX, Launch, LaunchResult};
 use session::Session;
@@ -46,8 +46,8 @@ const CORES: usize = 1;
 /// [`AttachError`], which was also reported to the parent.
 pub fn run<F, Fut>(open_local: F) -> Result<(), AttachError>
 where
-    F: FnOnce(String, bool) -> Fut,
-    Fut: Future<Output = Result<LocalDisk, String>>,
+    F: Fn(String, bool) -> Fut,
+    Fut: Future<Output = Result<LocalDisk, LocalDiskError>>,
 {
     let launch = match read_launch() {
         Ok(launch) => launch,
@@ -109,8 +109,8 @@ async fn run_session<F, Fut>(
     open_local: F,
 ) -> Result<(), AttachError>
 where
-    F: FnOnce(String, bool) -> Fut,
-    Fut: Future<Output = Result<LocalDisk, String>>,
+    F: Fn(String, bool) -> Fut,
+    Fut: Future<Output = Result<LocalDisk, LocalDiskError>>,
 {
     let mut session = match Session::new(folder, launch.request) {
         Ok(session) => session,

@@ -18,7 +18,7 @@ use crate::facts;
 use crate::faults::Faults;
 use crate::growth::SizeReply;
 use crate::health::Reachability;
-use crate::local::{DiskSupervisor, LocalDisk};
+use crate::local::{DiskSupervisor, LocalDisk, LocalDiskError};
 use crate::mount::{self, MountError};
 use crate::probe;
 use crate::remote::Remote;
@@ -73,8 +73,8 @@ impl Session {
         open_local: F,
     ) -> Result<Attachment, AttachError>
     where
-        F: FnOnce(String, bool) -> Fut,
-        Fut: Future<Output = Result<LocalDisk, String>>,
+        F: Fn(String, bool) -> Fut,
+        Fut: Future<Output = Result<LocalDisk, LocalDiskError>>,
     {
         let place = self.request.mount.as_deref().map(mount::inspect);
         let place = place.transpose()?;

@@ -152,7 +152,10 @@ pub(crate) async fn finish<T>(
     result: Result<T, Failure>,
     arrays: &[Arc<Array>],
 ) -> Result<T, Failure> {
-    match (result, stop_opened(arrays).await) {
+    crate::caches::close_all().await;
+    let stopped = stop_opened(arrays).await;
+    crate::caches::close_all().await;
+    match (result, stopped) {
         (Ok(done), Ok(())) => Ok(done),
         (Ok(_), Err(why)) => Err(Failure::new(why)),
         (Err(failure), Ok(())) => Err(failure),

@@ -34,6 +34,8 @@ pub(super) enum CallKind {
     Volume,
     /// `overlay(BASE, TOP, …)`
     Overlay,
+    /// `cache(DISK, FILE, …)`
+    Cache,
     /// `dm(TABLE-FILE)`
     Dm,
     /// `zero(SIZE)`
@@ -69,6 +71,7 @@ impl CallKind {
                 "volume(PV, …, name=GROUP/VOLUME, system-id=ID, owner=ignore, force=true)"
             }
             Self::Overlay => "overlay(BASE, TOP, chunk=4K, quota=10G)",
+            Self::Cache => "cache(DISK, FILE, size=10G)",
             Self::Dm => "dm(TABLE-FILE)",
             Self::Zero => "zero(SIZE)",
             Self::Error => "error(SIZE)",
@@ -86,7 +89,7 @@ impl CallKind {
 }
 
 /// Every name of the language.
-pub(super) const ENTRIES: [CatalogEntry; 17] = [
+pub(super) const ENTRIES: [CatalogEntry; 18] = [
     built("file", CallKind::File),
     built("memory", CallKind::Memory),
     built("null", CallKind::Null),
@@ -99,6 +102,7 @@ pub(super) const ENTRIES: [CatalogEntry; 17] = [
     built("volume", CallKind::Volume),
     built("dm", CallKind::Dm),
     built("overlay", CallKind::Overlay),
+    built("cache", CallKind::Cache),
     built("delay", CallKind::Delay),
     built("fault", CallKind::Fault),
     built("throttle", CallKind::Throttle),

@@ -92,6 +92,8 @@ pub(crate) enum Disk {
     Volume(Volume),
     /// A disk that is never written, and a file with what differs from it.
     Overlay(Overlay),
+    /// Another disk, and a local file that answers what was read of it before.
+    Cache(CachedDisk),
     /// Another disk, answering late.
     Delay {
         /// The other one.
@@ -133,6 +135,19 @@ pub(crate) struct Overlay {
     pub(crate) chunk: Option<u32>,
     /// Most bytes that the file takes.
     pub(crate) quota: Option<u64>,
+    /// Where the file's path stands in the text.
+    pub(crate) span: Span,
+}
+
+/// A disk with a cache file in front of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CachedDisk {
+    /// The disk.
+    pub(crate) disk: Box<Disk>,
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// Most bytes that the file takes.
+    pub(crate) size: Option<u64>,
     /// Where the file's path stands in the text.
     pub(crate) span: Span,
 }
@@ -206,6 +221,7 @@ impl Disk {
             | Self::Throttle { disk, .. }
             | Self::Fault { disk, .. } => std::slice::from_ref(disk),
             Self::Overlay(overlay) => std::slice::from_ref(&overlay.base),
+            Self::Cache(cached) => std::slice::from_ref(&cached.disk),
             Self::Array(array) => &array.members,
             Self::Volume(volume) => &volume.disks,
             Self::Linear { disks, .. } | Self::Stripe { disks, .. } => disks,
@@ -228,6 +244,7 @@ impl Disk {
             | Self::Throttle { disk, .. }
             | Self::Fault { disk, .. } => std::slice::from_mut(disk),
             Self::Overlay(overlay) => std::slice::from_mut(&mut overlay.base),
+            Self::Cache(cached) => std::slice::from_mut(&mut cached.disk),
             Self::Array(array) => &mut array.members,
             Self::Volume(volume) => &mut volume.disks,
             Self::Linear { disks, .. } | Self::Stripe { disks, .. } => disks,

@@ -47,7 +47,7 @@ mod volumes;
 
 pub(crate) use disk::{Disk, NamedDisk};
 pub(crate) use error::{ExpressionError, SourceMark};
-pub(crate) use resolve::{as_argument, resolve};
+pub(crate) use resolve::{as_argument, resolve, with_cache};
 pub(crate) use size::{ByteSize, SECTOR, SizeError};
 pub(crate) use syntax::Span;
 

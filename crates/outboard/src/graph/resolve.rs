@@ -7,7 +7,7 @@ use nbd::client::limits;
 use super::arguments::Arguments;
 use super::arrays;
 use super::catalog::{self, CallKind, CatalogEntry};
-use super::disk::{Disk, NamedDisk, Overlay};
+use super::disk::{CachedDisk, Disk, NamedDisk, Overlay};
 use super::error::{ExpressionError, ExpressionProblem};
 use super::faults;
 use super::parse::parse_named;
@@ -23,7 +23,7 @@ const CHUNK: u64 = 64 << 10;
 const CHUNKS: std::ops::RangeInclusive<u64> = SECTOR..=(1 << 30);
 /// Bytes that are read ahead.
 const READ_AHEAD: std::ops::RangeInclusive<u64> = (4 << 10)..=(64 << 20);
-/// Bytes that an overlay may take.
+/// Bytes that an overlay or a cache may take.
 const QUOTAS: std::ops::RangeInclusive<u64> = (1 << 20)..=(1 << 62);
 
 /// Parses `text` and gives its names their meaning.
@@ -142,6 +142,7 @@ fn made(kind: CallKind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<D
         CallKind::Array => Disk::Array(arrays::array(arguments, span, disk)?),
         CallKind::Volume => Disk::Volume(volumes::volume(arguments, span, disk)?),
         CallKind::Overlay => Disk::Overlay(overlay(arguments)?),
+        CallKind::Cache => Disk::Cache(cached(arguments)?),
         CallKind::Dm => {
             let word = arguments.word("TABLE-FILE")?;
             Disk::Dm {
@@ -218,4 +219,43 @@ fn overlay(arguments: &mut Arguments<'_>) -> Resolved<Overlay> {
         quota: arguments.size("quota", QUOTAS)?,
         span: word.span,
     })
+}
+
+fn cached(arguments: &mut Arguments<'_>) -> Resolved<CachedDisk> {
+    let disk = child(arguments)?;
+    let word = arguments.word("FILE")?;
+    Ok(CachedDisk {
+        disk,
+        file: PathBuf::from(&word.text),
+        size: arguments.size("size", QUOTAS)?,
+        span: word.span,
+    })
+}
+
+/// `disk` with a cache in front of it, written as an expression. Options of a remote disk that is a plain URI are
+/// those of `remote`.
+pub(crate) fn with_cache(
+    disk: &str,
+    remote: &[(&str, String)],
+    file: &str,
+    size: Option<u64>,
+) -> Result<String, ExpressionError> {
+    let word = |text: &str| {
+        let span = Span { start: 0, end: 0 };
+        let text = text.to_owned();
+        Expression::Word(Word { text, span }).to_string()
+    };
+    let expression = parse_named(disk)?.disk;
+    let is_uri = matches!(&expression, Expression::Word(word) if word.text.contains("://"));
+    let disk = match is_uri {
+        true => {
+            let options = remote.iter().map(|(key, value)| format!(", {key}={value}"));
+            format!("remote({expression}{})", options.collect::<String>())
+        }
+        false => expression.to_string(),
+    };
+    let size = size
+        .map(|size| format!(", size={size}"))
+        .unwrap_or_default();
+    Ok(format!("cache({disk}, {}{size})", word(file)))
 }

@@ -34,6 +34,7 @@ pub(crate) fn segments(disk: &Disk) -> Vec<LinearSegment> {
         | Disk::Throttle { disk, .. }
         | Disk::Fault { disk, .. } => segments(disk),
         Disk::Overlay(overlay) => segments(&overlay.base),
+        Disk::Cache(cached) => segments(&cached.disk),
         Disk::Stripe { disks, .. } => disks.iter().flat_map(segments).collect(),
         _ => Vec::new(),
     }

@@ -6,6 +6,7 @@
 //!   lock of an export's list of clients, for as long as its figures are copied.
 
 mod arrays;
+mod caches;
 mod snapshots;
 #[cfg(test)]
 mod tests;
@@ -73,6 +74,7 @@ fn answer(
         &sources.arrays.reports(),
         &sources.snapshots.reports(),
         &sources.snapshots.moves(),
+        &crate::caches::status(),
     );
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));

@@ -9,6 +9,8 @@ use nbd::server::{
     bucket_limit,
 };
 
+use nodes::CacheStatus;
+
 use crate::arrays::report::ArrayReport;
 use crate::snapshots::report::SnapshotReport;
 use crate::volume_moves::report::MoveReport;
@@ -57,6 +59,7 @@ pub(super) fn of(
     arrays: &[ArrayReport],
     snapshots: &[SnapshotReport],
     moves: &[MoveReport],
+    caches: &[CacheStatus],
 ) -> String {
     let mut text = Text(String::new());
     server(&mut text, figures);
@@ -68,6 +71,7 @@ pub(super) fn of(
     super::arrays::write(&mut text, arrays);
     super::snapshots::write(&mut text, snapshots);
     super::volume_moves::write(&mut text, moves);
+    super::caches::write(&mut text, caches);
     text.0
 }
 

@@ -29,6 +29,8 @@ struct AttachFile {
     #[serde(default)]
     shared: bool,
     name: Option<String>,
+    cache: Option<PathBuf>,
+    cache_size: Option<String>,
 }
 
 /// The arguments that a file has in place of a command line.
@@ -50,6 +52,13 @@ pub(super) fn args(path: &Path) -> Result<Args, Failure> {
         }
         args.via = via;
     }
+    args.cache_size = match file.cache_size {
+        Some(size) => Some(
+            size.parse()
+                .map_err(|e| Failure::usage(format!("{}: cache_size: {e}", path.display())))?,
+        ),
+        None => None,
+    };
     args.connections = file.connections.unwrap_or(args.connections);
     args.timeout = file.timeout.unwrap_or(args.timeout);
     args.wait = file.wait.unwrap_or(args.wait);
@@ -57,6 +66,7 @@ pub(super) fn args(path: &Path) -> Result<Args, Failure> {
         mount: file.mount,
         read_only: file.read_only,
         shared: file.shared,
+        cache: file.cache,
         name,
         ..args
     })

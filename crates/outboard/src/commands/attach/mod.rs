@@ -7,12 +7,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use attach::{AttachError, AttachRequest, Attachment, DiskSupervisor, LocalDisk, Source, Via};
+use attach::{
+    AttachError, AttachRequest, Attachment, DiskSupervisor, LocalDisk, LocalDiskError, Source, Via,
+};
 
 use crate::arrays::attached_arrays::AttachedArrays;
+use crate::caches::AttachedCaches;
 use crate::failure::Failure;
-use crate::graph::builder::{Builder, lasting};
-use crate::graph::{ByteSize, Disk, resolve};
+use crate::graph::builder::{BuildError, Builder, lasting};
+use crate::graph::{ByteSize, Disk, resolve, with_cache};
 use crate::output::{Format, remark};
 
 /// The drivers by name.
@@ -32,7 +35,7 @@ pub(crate) struct Args {
         value_name = "FILE",
         conflicts_with_all = [
             "disk", "mount", "via", "connections", "read_only", "mkfs", "timeout", "wait", "shared", "name", "for_root",
-            "print_unit",
+            "print_unit", "cache", "cache_size",
         ]
     )]
     config: Option<PathBuf>,
@@ -52,6 +55,14 @@ pub(crate) struct Args {
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
+
+    /// Answer what was read before from this local file, also after a restart
+    #[arg(long, value_name = "FILE")]
+    cache: Option<PathBuf>,
+
+    /// Bytes that the cache file takes, at most; without it the whole disk, or half of the free space
+    #[arg(long, value_name = "SIZE", requires = "cache")]
+    cache_size: Option<ByteSize>,
 
     /// Make a filesystem first, if the disk holds nothing known
     #[arg(long, value_name = "TYPE")]
@@ -133,13 +144,17 @@ pub(crate) fn worker() -> Result<(), Failure> {
     attach::run_worker().map_err(Failure::new)
 }
 
-async fn open(text: String, writable: bool) -> Result<LocalDisk, String> {
+async fn open(text: String, writable: bool) -> Result<LocalDisk, LocalDiskError> {
     let named = resolve(&text).map_err(|error| error.to_string())?;
     let mut builder = Builder::new(!writable);
     let built = Box::pin(builder.build(&named)).await;
-    let disk = built.map_err(|error| Failure::from(error).line())?;
+    let disk = built.map_err(|error| LocalDiskError {
+        is_of_the_server: matches!(error, BuildError::Remote { .. }),
+        why: Failure::from(error).line(),
+    })?;
     let supervisor =
         AttachedArrays::of(&text, builder).map(|kept| Box::new(kept) as Box<dyn DiskSupervisor>);
+    let supervisor = AttachedCaches::over(supervisor);
     Ok(LocalDisk { disk, supervisor })
 }
 
@@ -158,6 +173,8 @@ impl Args {
             via: VIAS[0].to_owned(),
             connections: attach::CONNECTIONS_DEFAULT,
             read_only: false,
+            cache: None,
+            cache_size: None,
             mkfs: None,
             timeout: attach::TIMEOUT.as_secs(),
             wait: 0,
@@ -170,13 +187,25 @@ impl Args {
 }
 
 fn request(args: Args) -> Result<AttachRequest, Failure> {
-    let disk = args.disk.unwrap_or_default();
-    let named = resolve(&disk)?;
+    let mut disk = args.disk.unwrap_or_default();
+    let mut named = resolve(&disk)?;
     if let Some(name) = named.name {
         let failure = Failure::usage(format!(
             "`{name}=` names an export, and nothing is served here"
         ));
         return Err(failure.next("give the disk alone, in quotes if its path has a `=`"));
+    }
+    if let Some(file) = &args.cache {
+        let file = absolute(file)?;
+        let file = file
+            .to_str()
+            .ok_or_else(|| Failure::usage("the path of the cache file is no UTF-8".to_owned()))?;
+        let remote = [
+            ("connections", args.connections.to_string()),
+            ("timeout", format!("{}s", args.timeout)),
+        ];
+        disk = with_cache(&disk, &remote, file, args.cache_size.map(|size| size.0))?;
+        named = resolve(&disk)?;
     }
     if args.read_only && !named.disk.can_be_read_only() {
         let failure = Failure::usage(format!("the disk `{disk}` cannot be read-only"));

@@ -448,7 +448,7 @@ fn watched(plan: &ServerPlan, open: &mut [OpenExport], events: &EventLog) -> Met
     MetricSources { arrays, snapshots }
 }
 
-/// Serves, interrupts moves of extents and merges, and marks the arrays clean when all is flushed.
+/// Serves, interrupts moves of extents and merges, and marks the arrays clean, and closes caches, when all is flushed.
 async fn and_stop<E>(
     serving: impl Future<Output = Result<(), E>>,
     sources: &MetricSources,
@@ -457,7 +457,10 @@ async fn and_stop<E>(
     sources.snapshots.stop_moves().await;
     sources.snapshots.stop_merges().await;
     // What could not be done is in the log; the data is there in any case.
+    // Before the arrays below caches stop, and once more behind those that caches are members of.
+    crate::caches::close_all().await;
     drop(sources.arrays.stop_all().await);
+    crate::caches::close_all().await;
     served
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use block::{Node, Range};
 use nodes::partition::{Partition, PartitionError, PartitionTable};
-use nodes::{Blocks, Linear, Overlay, OverlayOptions, Segment, Stripe};
+use nodes::{Blocks, Cache, CacheOptions, Linear, Overlay, OverlayOptions, Segment, Stripe};
 
 use super::built_disk::{Below, BuiltDisk, label};
 use super::claims::{FileIdentity, Footprint};
 use super::{BuildError, BuildPlace, Builder, Result, refuse_collision};
+use crate::caches;
 use crate::graph::disk::{self, Disk};
 use crate::graph::segments::BLOCK;
 use crate::graph::size::ByteSize;
@@ -210,6 +211,41 @@ impl Builder {
             read_only: place.kept,
             ..built
         })
+    }
+
+    pub(super) async fn cache(
+        &mut self,
+        cached: &disk::CachedDisk,
+        place: &BuildPlace<'_>,
+    ) -> Result<BuiltDisk> {
+        let disk::CachedDisk {
+            disk,
+            file,
+            size,
+            span,
+        } = cached;
+        let child = self.child(disk, place).await?;
+        if self.looks {
+            // The process that has the cache open may be another one.
+            return Ok(child);
+        }
+        // Neither the file of another disk nor one of the disk itself is even opened.
+        if let Some((_, own)) = self.own_file(file, false, place, *span) {
+            let mut claims = self.held.clone();
+            claims.extend(child.footprint.clone().into_claims());
+            claims.extend(own.into_claims());
+            refuse_collision(&claims)?;
+        }
+        let options = CacheOptions { size_max: *size };
+        let opened = Box::pin(Cache::open(child.disk().clone(), file, options)).await;
+        let node = Arc::new(opened.map_err(|source| place.refused(*span, source))?);
+        caches::register(&node);
+        let mut built = BuiltDisk::over("cache", file.display().to_string(), node, child);
+        // It may have been made just now.
+        if let Some((_, own)) = self.own_file(file, false, place, *span) {
+            built.footprint.add(0, own);
+        }
+        Ok(built)
     }
 }
 

@@ -232,6 +232,7 @@ impl Builder {
             Disk::Array(array) => self.array(array, place).await,
             Disk::Volume(volume) => self.volume(volume, place).await,
             Disk::Overlay(overlay) => self.overlay(overlay, place).await,
+            Disk::Cache(cached) => self.cache(cached, place).await,
             Disk::Dm { path, span } => self.table(path, place, *span).await,
             Disk::Delay { disk, times } => {
                 let child = self.child(disk, place).await?;

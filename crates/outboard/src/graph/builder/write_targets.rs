@@ -56,6 +56,10 @@ fn add(disk: &Disk, place: &BuildPlace<'_>, found: &mut Vec<WriteTarget>) -> Res
             found.push(WriteTarget::File(overlay.top.clone()));
             Ok(())
         }
+        Disk::Cache(cached) => {
+            found.push(WriteTarget::File(cached.file.clone()));
+            add(&cached.disk, place, found)
+        }
         Disk::Dm { path, span } => of_table(path, place, *span, found),
         Disk::Memory { .. } | Disk::Null(_) | Disk::Zero(_) | Disk::Error(_) => Ok(()),
         Disk::Blocks { .. }

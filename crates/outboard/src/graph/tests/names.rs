@@ -8,6 +8,7 @@ use nodes::{FaultEffect, FaultRule};
 
 use super::{problem_of, refused_there};
 use crate::graph::disk::{Disk, Overlay};
+use crate::graph::with_cache;
 use crate::graph::{ByteSize, resolve};
 
 fn disk(text: &str) -> Disk {
@@ -182,6 +183,43 @@ fn an_overlay_is_kept_in_its_top_and_never_in_its_base() {
 }
 
 #[test]
+fn a_cache_is_in_front_of_any_disk_and_keeps_its_file() {
+    let text = "cache(nbd://nas/root, 'the cache', size=4G)";
+    let found = disk(text);
+    assert!(found.can_be_read_only());
+    let Disk::Cache(cached) = found else {
+        panic!("no cache");
+    };
+    assert_eq!(
+        (&*cached.file, cached.size),
+        (Path::new("the cache"), Some(4 << 30))
+    );
+    assert_eq!(&text[cached.span.start..cached.span.end], "'the cache'");
+}
+
+#[test]
+fn a_cache_is_put_in_front_of_a_disk_with_its_options() {
+    let remote = [
+        ("connections", "2".to_owned()),
+        ("timeout", "9s".to_owned()),
+    ];
+    let cached = |text: &str, size| with_cache(text, &remote, "/a b", size).unwrap();
+    assert_eq!(
+        cached("nbd://nas/root", Some(1 << 20)),
+        "cache(remote(nbd://nas/root, connections=2, timeout=9s), '/a b', size=1048576)"
+    );
+    assert_eq!(
+        cached("remote(nbd://nas/root, timeout=1s)", None),
+        "cache(remote(nbd://nas/root, timeout=1s), '/a b')"
+    );
+    assert_eq!(cached("a.img", None), "cache(a.img, '/a b')");
+    assert!(matches!(
+        disk(&cached("nbd://nas/root", None)),
+        Disk::Cache(_)
+    ));
+}
+
+#[test]
 fn every_argument_of_a_delay_a_throttle_and_a_fault_is_taken() {
     let text = "delay(a, read=2ms, write=5ms, flush=1s, trim=1us, write-zeroes=3ms, extents=4ms, jitter=1ms, seed=7)";
     let Disk::Delay { times, .. } = disk(text) else {
@@ -261,7 +299,7 @@ fn an_unknown_name_is_answered_with_what_exists() {
     assert!(text.contains("did you mean memory?"), "{text}");
     assert!(
         text.contains(
-            "there are PATH, file, memory, null, remote, blocks, partition, linear, stripe, array, volume, dm, overlay, delay, fault, throttle, zero, error and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://, nbd+vsock://, nbds+vsock://)"
+            "there are PATH, file, memory, null, remote, blocks, partition, linear, stripe, array, volume, dm, overlay, cache, delay, fault, throttle, zero, error and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://, nbd+vsock://, nbds+vsock://)"
         ),
         "{text}"
     );
@@ -296,6 +334,8 @@ fn wrong_arguments_of_what_is_made_of_others_are_refused_at_their_place() {
             "expected TOP, found a disk",
         ),
         ("overlay(a, b, quota=1K)", "1K", "a size from 1M to 4E"),
+        ("cache(a)", "cache", "FILE is missing"),
+        ("cache(a, b, size=1K)", "1K", "a size from 1M to 4E"),
         ("dm()", "dm", "TABLE-FILE is missing"),
         ("delay(a)", "delay", "a time, like read=2ms, is missing"),
         (

@@ -210,3 +210,26 @@ fn disks_that_do_not_fit_each_other_are_refused_with_what_to_do() {
         assert_eq!(marked(&error), [odd]);
     });
 }
+
+#[test]
+fn a_cache_is_no_file_of_its_disk_and_of_one_disk_only() {
+    with_folder(async |folder| {
+        image(&folder.join("a"), MIB, 1);
+        let mut builder = Builder::new(false);
+        let error = open(&mut builder, folder, "cache(@a, @a)").await;
+        let error = error.expect_err("it would be its own cache");
+        assert!(matches!(error, BuildError::Twice { .. }), "{error}");
+        let bytes = std::fs::read(folder.join("a")).expect("an image");
+        assert_eq!(bytes.len() as u64, MIB, "it was not changed");
+        let cached = open(&mut builder, folder, "cache(@a, @c, size=8M)").await;
+        let cached = cached.expect("a new cache");
+        assert!(read(cached.disk(), 0, 4096).await == bytes[..4096]);
+        image(&folder.join("b"), MIB, 2);
+        let error = open(&mut builder, folder, "cache(@b, @c)").await;
+        let error = error.expect_err("another disk has it");
+        assert!(matches!(error, BuildError::Twice { .. }), "{error}");
+        // What is only inspected leaves the cache alone.
+        let inspected = open(&mut Builder::looking(), folder, "cache(@a, @c)").await;
+        assert!(read(inspected.expect("a disk").disk(), 0, 4096).await == bytes[..4096]);
+    });
+}
