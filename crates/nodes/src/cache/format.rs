@@ -1,4 +1,4 @@
-//! The bytes of a cache file, version 1. Pure.
+//! The bytes of a cache file, version 1 (`docs/formats/cache.md`). Pure.
 //!
 //! ```text
 //! byte 0      4096     8192     table              data

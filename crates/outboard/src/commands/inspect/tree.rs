@@ -283,6 +283,14 @@ impl DiskContent {
                 .as_ref()
                 .and_then(super::signature::Signature::in_words),
         );
+        if let Some(cache) = &self.cache {
+            let state = if cache.is_dropped { ", dropped" } else { "" };
+            parts.push(format!(
+                "cache of a disk of {}, holds {} at most{state}",
+                BinaryBytes(cache.disk_size),
+                BinaryBytes(cache.capacity)
+            ));
+        }
         if let Some(image) = &self.image {
             let way = if image.compressed {
                 "packed"

@@ -32,9 +32,26 @@ pub(crate) struct DiskContent {
     /// The form of the disk that it is an image of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) image: Option<ForeignImage>,
+    /// The cache that is in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cache: Option<CacheOf>,
     /// What is not as it should be.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) remarks: Vec<String>,
+}
+
+/// The header of a cache file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct CacheOf {
+    /// Size of its disk, bytes.
+    pub(crate) disk_size: u64,
+    /// Bytes that it may hold.
+    pub(crate) capacity: u64,
+    /// Identity of its disk, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<String>,
+    /// It failed, and its content is not used any more.
+    pub(crate) is_dropped: bool,
 }
 
 /// A member's own superblock.
@@ -103,6 +120,7 @@ impl DiskContent {
             member,
             physical_volume,
             image,
+            cache,
             remarks: _,
         } = self;
         signature.is_none()
@@ -110,6 +128,7 @@ impl DiskContent {
             && member.is_none()
             && physical_volume.is_none()
             && image.is_none()
+            && cache.is_none()
     }
 }
 

@@ -18,7 +18,7 @@ use super::arrays::{self, Array, OpenedArray};
 use super::groups::{self, Group, SeenVolumes};
 use super::open_volumes;
 use super::partitions::TableReport;
-use super::{BitmapOf, DiskContent, MemberOf, VolumeOf, array_uuid};
+use super::{BitmapOf, CacheOf, DiskContent, MemberOf, VolumeOf, array_uuid};
 use crate::commands::inspect::signature::{HEAD_LEN, Probe, image_of};
 
 /// Disks within disks.
@@ -175,6 +175,10 @@ impl ContentScanner {
         }
         self.physical(place, &mut content).await;
         if content.physical_volume.is_some() {
+            return content;
+        }
+        content.cache = cache_of(&place.disk, &mut content).await;
+        if content.cache.is_some() {
             return content;
         }
         match self.probe.signature(&place.disk).await {
@@ -413,4 +417,18 @@ impl DiskContent {
         self.remark(what);
         None
     }
+}
+
+/// The cache that is in `disk`, if it is a cache file.
+async fn cache_of(disk: &Node, content: &mut DiskContent) -> Option<CacheOf> {
+    let facts = match nodes::cache::inspect_cache(&**disk).await {
+        Ok(facts) => facts?,
+        Err(e) => return content.remark_none(e),
+    };
+    Some(CacheOf {
+        disk_size: facts.disk_size,
+        capacity: facts.capacity,
+        identity: facts.identity,
+        is_dropped: facts.is_dropped,
+    })
 }

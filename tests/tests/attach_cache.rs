@@ -1,0 +1,129 @@
+//! Attachments with a local cache: what was read once is not requested of the server again, also after a restart; what is
+//! written is on the server.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use outboard_tests::attachment::World;
+use outboard_tests::image::{Folder, MIB, bytes_at};
+use outboard_tests::server::Server;
+
+const SIZE: u64 = 32 * MIB;
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// Bytes that the server of these metrics has read for clients.
+#[track_caller]
+fn bytes_read(port: u16) -> u64 {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("metrics");
+    let timeout = Some(Duration::from_secs(10));
+    stream.set_read_timeout(timeout).expect("a socket");
+    let request = b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let name = "outboard_request_bytes_total{export=\"root\",command=\"read\"} ";
+    let value = answer.lines().find_map(|line| line.strip_prefix(name));
+    value.and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+/// Reads the device past the page cache of this attachment: each one is a new device.
+#[track_caller]
+fn read(device: &str) -> Vec<u8> {
+    bytes_at(device, 0, usize::try_from(SIZE).expect("it fits"))
+}
+
+#[test]
+fn what_was_read_once_is_not_read_from_the_server_after_a_restart() {
+    let Some(world) = World::new() else { return };
+    let folder = Folder::new();
+    let image = folder.filled("root.img", SIZE, 3);
+    let port = free_port();
+    let (root, metrics) = (
+        format!("root={image}"),
+        format!("--metrics=127.0.0.1:{port}"),
+    );
+    let server = Server::start(&[&root, &metrics]);
+    let uri = server.uri("root");
+    let cache = folder.at("root.cache");
+    let options = ["--cache", cache.as_str(), "--cache-size", "64M"];
+    let device = world.attachment(&uri).with(&options).device();
+    assert!(read(&device) == bytes_at(&image, 0, read(&device).len()));
+    let cold = bytes_read(port);
+    assert!(cold >= SIZE, "{cold}");
+    let change = vec![b'w'; 8192];
+    let disk = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&device)
+        .expect("the device");
+    disk.write_all_at(&change, 5 * MIB).expect("it is written");
+    disk.sync_all().expect("it is flushed");
+    drop(disk);
+    assert_eq!(
+        bytes_at(&image, 5 * MIB, 8192),
+        change,
+        "a flush is the server's"
+    );
+    world.run(&["detach", &device]).ok();
+    world.assert_clean();
+
+    let before = bytes_read(port);
+    let device = world.attachment(&uri).with(&options).device();
+    let expected = bytes_at(&image, 0, usize::try_from(SIZE).expect("it fits"));
+    assert!(read(&device) == expected);
+    // What a client reads to recognize the disk (82 KiB), the sample that is compared with it (32 blocks), and nothing else.
+    let after = bytes_read(port) - before;
+    assert!(
+        after <= 82 * 1024 + 32 * 4096,
+        "{after} bytes were read again"
+    );
+    world.run(&["detach", &device]).ok();
+    world.assert_clean();
+    let printed = world.run(&["inspect", &cache]).ok();
+    assert!(printed.contains("cache of a disk of 32"), "{printed}");
+}
+
+#[test]
+fn a_file_that_is_no_cache_is_refused_and_left_as_it_is() {
+    let Some(world) = World::new() else { return };
+    let folder = Folder::new();
+    let image = folder.filled("root.img", MIB, 3);
+    let notes = folder.filled("notes", MIB, 4);
+    let before = bytes_at(&notes, 0, 1 << 20);
+    let server = Server::start(&[&image]);
+    let uri = server.uri("");
+    let complaint = world
+        .attachment(&uri)
+        .with(&["--cache", &notes])
+        .run()
+        .complaint(1);
+    assert!(complaint.contains("is no cache file"), "{complaint}");
+    assert!(bytes_at(&notes, 0, 1 << 20) == before);
+    world.assert_clean();
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_waited_for_behind_a_cache_too() {
+    let Some(world) = World::new() else { return };
+    let folder = Folder::new();
+    let image = folder.filled("root.img", MIB, 3);
+    let server = Server::start(&[&image]);
+    let (port, uri) = (server.port(), server.uri(""));
+    server.kill();
+    let cache = folder.at("root.cache");
+    let attachment = world
+        .attachment(&uri)
+        .with(&["--cache", &cache, "--wait", "60"]);
+    let mut child = attachment.command().spawn().expect("it starts");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(child.try_wait().expect("a child").is_none(), "it waits");
+    let _server = Server::start_on(port, &[&image]);
+    assert!(child.wait().expect("a child").success());
+    world.run(&["detach", "--all"]).ok();
+    world.assert_clean();
+}
