@@ -12,14 +12,16 @@ use fastrand::Rng;
 use crate::volume::raid::{self, RaidImageDisks, RaidOptions, RaidSpec};
 use crate::volume::snapshot::{Origin, SnapshotStore};
 use crate::{
-    Blocks, Delay, DelayTimes, ErrorDisk, Fault, FaultPlan, Linear, Overlay, OverlayOptions, Rates,
-    ReadAhead, Segment, Stripe, Throttle, Zero,
+    Blocks, Cache, CacheOptions, Delay, DelayTimes, ErrorDisk, Fault, FaultPlan, Linear, Overlay,
+    OverlayOptions, Rates, ReadAhead, Segment, Stripe, Throttle, Zero,
 };
 
 /// Bytes that a window may leave out at either end, in units.
 const MARGIN_MAX: u64 = 4;
 /// Bytes of an overlay's store beyond those of its base: its tables, for chunks of 4096 bytes.
 const STORE_EXTRA: u64 = 256 * 1024;
+/// Bytes of a cache file: of the fewest slots.
+const CACHE_LEN: u64 = 1_100_000 / 4096 * 4096;
 /// Bytes of the metadata of an image of RAID, and what a bit of its bitmap is for.
 const METADATA_LEN: u64 = 64 * 1024;
 const REGION_LEN: u64 = 4096;
@@ -67,6 +69,8 @@ pub(super) enum StackShape {
     Throttle(Box<Self>),
     /// Without any faults.
     Fault(Box<Self>),
+    /// With a cache in front of it that holds less than most disks have.
+    Cached(Box<Self>),
     /// Read ahead by the engine.
     ReadAhead(Box<Self>),
 }
@@ -99,7 +103,7 @@ impl StackShape {
         let inner = |rng: &mut Rng, size| Box::new(Self::random(rng, kinds, size, unit, depth - 1));
         let plain = 8;
         let count = if kinds == Kinds::All {
-            plain + 5
+            plain + 6
         } else {
             plain
         };
@@ -139,6 +143,7 @@ impl StackShape {
             9 => Self::Throttle(inner(rng, size)),
             10 => Self::Fault(inner(rng, size)),
             11 => Self::raid(rng, kinds, size, unit, depth),
+            12 => Self::Cached(inner(rng, size)),
             _ => Self::ReadAhead(inner(rng, size)),
         }
     }
@@ -203,6 +208,11 @@ impl StackShape {
                 leaves.push(base.size() + STORE_EXTRA);
                 leaves
             }
+            Self::Cached(below) => {
+                let mut leaves = below.leaves();
+                leaves.push(CACHE_LEN);
+                leaves
+            }
             Self::Raid(raid) => {
                 let leaves = |image: &Self| [vec![METADATA_LEN], image.leaves()].concat();
                 raid.images.iter().flat_map(leaves).collect()
@@ -230,6 +240,7 @@ impl StackShape {
             Self::BeforeLost(below)
             | Self::Blocks { below, .. }
             | Self::Overlay(below)
+            | Self::Cached(below)
             | Self::Origin(below)
             | Self::Delay(below)
             | Self::Throttle(below)
@@ -298,6 +309,12 @@ impl StackShape {
                 }
                 Self::Fault(below) => {
                     Arc::new(Fault::new(below.build(leaves).await, FaultPlan::default()))
+                }
+                Self::Cached(below) => {
+                    let disk = below.build(leaves).await;
+                    let file = leaves.next().unwrap();
+                    let options = CacheOptions::default();
+                    Arc::new(Cache::over(disk, file, options).await.unwrap())
                 }
                 Self::ReadAhead(below) => {
                     Arc::new(ReadAhead::new(below.build(leaves).await, 64 * 1024).unwrap())

@@ -19,7 +19,7 @@ use super::super::{Cache, CacheOptions};
 use super::{file_size, others};
 
 /// Worlds of a test run.
-const WORLDS: u64 = 60;
+const WORLDS: u64 = 100;
 /// Most requests of a batch, and batches before an end.
 const BATCH_MAX: usize = 6;
 const BATCHES: usize = 5;
@@ -172,25 +172,28 @@ impl World {
 
     async fn end(&mut self, life: Life) {
         life.child.heal();
-        let kind = self.rng.u8(0..5);
+        let kind = self.rng.u8(0..7);
         if kind == 0 {
             life.store.heal();
             life.cache.close().await;
         }
-        // In the middle of requests, but for a close.
-        if kind > 1 {
-            self.interrupt(&life).await;
+        match kind {
+            0 | 1 => {}
+            // In the middle of requests.
+            2..=4 => self.interrupt(&life).await,
+            // Between requests, when marks were just cleared.
+            _ => self.settle_and_clear(&life).await,
         }
         let failed = life.cache.status().failure.is_some();
         let is_retired = life.cache.shared.is_retired();
         drop(life);
         let disk = match kind {
-            4 => self.disk.crash(self.rng.u64(..)),
+            4 | 6 => self.disk.crash(self.rng.u64(..)),
             _ => self.disk.live(),
         };
         let file = match kind {
             // The file is closed, or the process was killed: the kernel has what was written.
-            0..=2 | 4 => self.file.live(),
+            0..=2 | 4 | 6 => self.file.live(),
             _ => self.file.crash(self.rng.u64(..)),
         };
         self.disk = crash_disk(disk, &mut self.rng);
@@ -199,6 +202,15 @@ impl World {
         let len = file.len();
         let file = if is_removed { vec![0; len] } else { file };
         self.file = crash_disk(file, &mut self.rng);
+    }
+
+    /// A change of what may be cached, and a checkpoint.
+    async fn settle_and_clear(&mut self, life: &Life) {
+        let (range, kind) = (self.range(), self.rng.u8(6..10));
+        let changed = request(&life.cache, kind, range, 1).await;
+        assert!(life.disk_fails || changed.is_ok(), "{changed:?}");
+        life.cache.settle().await.unwrap();
+        life.cache.shared.checkpoint(u64::MAX).await;
     }
 
     /// Starts requests, and leaves them at any moment.
