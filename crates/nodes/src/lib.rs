@@ -19,6 +19,8 @@
 //!   would not use is opened read-only.
 //! * Read-ahead keeps no data of a range with a change in flight, or with a dropped change that has not
 //!   settled.
+//! * A cache writes through: nothing that a flush acknowledged is in the cache file alone, and no block of it is older than
+//!   the disk's.
 //! * A change of part of a block never runs concurrently with another change of it, and waits until dropped
 //!   ones have settled (`blocks`).
 //!

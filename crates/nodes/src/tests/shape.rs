@@ -312,9 +312,7 @@ impl StackShape {
                 }
                 Self::Cached(below) => {
                     let disk = below.build(leaves).await;
-                    let file = leaves.next().unwrap();
-                    let options = CacheOptions::default();
-                    Arc::new(Cache::over(disk, file, options).await.unwrap())
+                    cached(disk, leaves.next().unwrap()).await
                 }
                 Self::ReadAhead(below) => {
                     Arc::new(ReadAhead::new(below.build(leaves).await, 64 * 1024).unwrap())
@@ -335,6 +333,11 @@ async fn all(shapes: &[StackShape], leaves: &mut vec::IntoIter<Node>) -> Vec<Nod
 async fn overlay(base: Node, store: Node) -> Node {
     let options = OverlayOptions::default();
     Arc::new(Overlay::over(base, store, options).await.unwrap())
+}
+
+async fn cached(disk: Node, file: Node) -> Node {
+    let options = CacheOptions::default();
+    Arc::new(Cache::over(disk, file, options).await.unwrap())
 }
 
 /// An origin with one snapshot.
