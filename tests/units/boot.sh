@@ -54,6 +54,35 @@ systemctl stop outboard.socket outboard
 
 # The runtime directory of the service is removed and given to its user at each start and stop. Root's attachments
 # were in it: `detach` said "not attached here" with the filesystem still mounted.
+step "it is sandboxed: systemd-analyze gives at most 2.0"
+systemd-analyze security --threshold=20 --no-pager outboard.service >/tmp/security || {
+    cat /tmp/security
+    exit 1
+}
+tail -n 1 /tmp/security
+
+step "a server that hangs is killed by the watchdog, and comes back"
+mkdir -p /run/systemd/system/outboard.service.d
+printf '[Service]\nWatchdogSec=2\n' >/run/systemd/system/outboard.service.d/watchdog.conf
+systemctl daemon-reload
+systemctl start outboard
+sleep 5
+hangs=$(systemctl show outboard --property MainPID --value)
+test "$(systemctl show outboard --property NRestarts --value)" = 0
+kill -STOP "$hangs"
+for _ in $(seq 60); do
+    sleep 1
+    new=$(systemctl show outboard --property MainPID --value)
+    test "$new" = "$hangs" || test "$new" = 0 || break
+done
+test "$new" != "$hangs"
+journalctl --unit outboard --output cat | grep -i "watchdog timeout"
+systemctl is-active outboard
+round_trip
+systemctl stop outboard
+rm -r /run/systemd/system/outboard.service.d
+systemctl daemon-reload
+
 step "what root has attached outlives the service's starts and stops"
 mkdir -p /mnt/kept
 outboard attach "memory(64M)" --name kept --mkfs ext4 --mount /mnt/kept

@@ -123,9 +123,9 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
             more: "Recommends: fuse3\nSuggests: fio, outboard-initramfs\n",
             installed_kib: tree.installed_kib()?,
             description: "disks for small machines that live on another one\n \
-                          Serves files, block devices, partitions, Linux software RAID, LVM volumes and overlays\n \
-                          over NBD without the kernel's md and device mapper, attaches them as block devices on\n \
-                          clients, and measures every way to a disk.",
+                          Serves files, block devices, partitions, Linux software RAID, LVM volumes\n \
+                          and overlays over NBD without the kernel's md and device mapper, attaches\n \
+                          them as block devices on clients, and measures every way to a disk.",
         },
     ))?;
     Ok(tree)
@@ -176,8 +176,9 @@ fn initramfs(release: &Release, work: &Path) -> Result<Tree> {
             more: "",
             installed_kib: tree.installed_kib()?,
             description: "root filesystem over NBD, attached by outboard in the initramfs\n \
-                          Puts outboard into the initramfs, where it attaches the root filesystem that the kernel's\n \
-                          command line names. /usr/share/doc/outboard/guide/initramfs.md describes it.",
+                          Puts outboard into the initramfs, where it attaches the root filesystem\n \
+                          that the kernel's command line names. It is described in\n \
+                          /usr/share/doc/outboard/guide/initramfs.md.",
         },
     ))?;
     Ok(tree)
