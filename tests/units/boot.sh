@@ -73,11 +73,11 @@ kill -STOP "$hangs"
 for _ in $(seq 60); do
     sleep 1
     new=$(systemctl show outboard --property MainPID --value)
-    test "$new" = "$hangs" || test "$new" = 0 || break
+    test "$new" = "$hangs" || ! systemctl is-active --quiet outboard || break
 done
 test "$new" != "$hangs"
-journalctl --unit outboard --output cat | grep -i "watchdog timeout"
 systemctl is-active outboard
+journalctl --unit outboard --output cat | grep -i "watchdog timeout"
 round_trip
 systemctl stop outboard
 rm -r /run/systemd/system/outboard.service.d
@@ -124,6 +124,22 @@ test ! -e /run/outboard-attach
 systemctl start outboard-attach@media
 test "$(cat /mnt/media/file)" = kept
 systemctl stop outboard-attach@media
+
+step "a line of fstab mounts it, and has it attached first"
+printf 'disk = "nbd://127.0.0.1:10811"\nvia = "fuse"\nwait = 60\n' >/etc/outboard/attach.d/media.toml
+cp /etc/fstab /tmp/fstab 2>/dev/null || : >/tmp/fstab
+echo "/run/outboard-attach/by-name/media /mnt/media auto _netdev,nofail,x-systemd.requires=outboard-attach@media.service 0 0" \
+    >>/etc/fstab
+systemctl daemon-reload
+systemctl start mnt-media.mount
+systemctl is-active outboard-attach@media
+test "$(cat /mnt/media/file)" = kept
+# The mount ends before the disk does.
+systemctl stop outboard-attach@media
+! mountpoint -q /mnt/media
+test ! -e /run/outboard-attach
+cp /tmp/fstab /etc/fstab
+systemctl daemon-reload
 kill "$server"
 wait "$server"
 

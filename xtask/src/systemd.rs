@@ -49,9 +49,9 @@ pub(crate) fn put_steps(root: &Path, script: &Path) -> Result<()> {
     fs::create_dir_all(&folder)?;
     fs::copy(script, folder.join("steps.sh"))
         .with_context(|| format!("cannot copy {}", script.display()))?;
-    fs::write(root.join("etc/systemd/system/steps.service"), UNIT)?;
+    fs::write(root.join("etc/systemd/system/check.service"), UNIT)?;
     let mut enable = Command::new("systemctl");
-    enable.arg("--root").arg(root).args(["enable", "steps"]);
+    enable.arg("--root").arg(root).args(["enable", "check"]);
     shell::output(&mut enable).map(drop)
 }
 
