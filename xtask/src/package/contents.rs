@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::control::{About, Release, changelog, control};
 use super::target::Target;
@@ -32,6 +32,9 @@ impl Binary {
     }
 }
 
+/// Bytes of a stripped binary: an initramfs has a copy of it.
+const BINARY_MAX: u64 = 15 << 20;
+
 /// Takes the symbols out of the binary.
 pub(super) fn split(target: Target, built: &Path, work: &Path) -> Result<Binary> {
     let (stripped, symbols) = (work.join("stripped"), work.join("symbols"));
@@ -49,6 +52,11 @@ pub(super) fn split(target: Target, built: &Path, work: &Path) -> Result<Binary>
         built,
         &stripped,
     )?;
+    let size = fs::metadata(&stripped)?.len();
+    ensure!(
+        size < BINARY_MAX,
+        "the stripped binary has {size} bytes, and {BINARY_MAX} are the limit"
+    );
     let mut readelf = target.tool("readelf");
     let notes = shell::output(readelf.args(["--notes", "--wide"]).arg(built))?;
     let id = build_id(&notes).context("the binary has no build ID")?;

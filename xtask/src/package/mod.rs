@@ -179,7 +179,7 @@ fn build(target: Target, release: &Release) -> Result<PathBuf> {
         .env("CFLAGS", flags("-ffile-prefix-map"))
         .env("OUTBOARD_VERSION", release.to_string())
         .env("SOURCE_DATE_EPOCH", release.seconds.to_string());
-    target.set_tools(&mut command)?;
+    target.set_tools(&mut command, &shell::target().join("linkers"))?;
     shell::run(&mut command)?;
     let folder = shell::target().join(target.triple());
     Ok(folder.join("packaged/outboard"))
