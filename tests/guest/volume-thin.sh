@@ -47,7 +47,10 @@ quietly lvm lvchange -q -ay vg/outside
 for name in thin frozen second empty inside; do
     judged $name 0
 done
+sync
+usage=$(lvm lvs -q --noheadings -o data_percent,metadata_percent vg/pool)
 judge thin
+host usage $letters $usage
 
 group ABCDEF
 for name in through cleaned dirty; do
@@ -99,4 +102,27 @@ case $1 in
 blank) blank $(images $2) ;;
 pattern) pattern $2 ;;
 read) read_group $2 $3 ;;
+# usage LETTERS DATA METADATA: the live page shows these percentages of the pool, metadata as they are after LVM's last commit.
+usage)
+    outboard serve "$(volume "$(images $2)" thin)" --read-only --listen "unix:$PWD/socket" --http 127.0.0.1:0 \
+        --exit-with-parent >served 2>&1 &
+    server=$!
+    for _ in $(seq 600); do
+        ! grep -qs 'live page' served || break
+        sleep 0.1
+    done
+    page=$(sed -n 's,live page: http://\(.*\)/,\1,p' served)
+    perl -MIO::Socket::INET - "$page" $3 $4 <<'P'
+        my ($page, @expected) = @ARGV;
+        my $socket = IO::Socket::INET->new($page) or die "no page";
+        print $socket "GET /api/status HTTP/1.1\r\nHost: $page\r\nConnection: close\r\n\r\n";
+        my $text = join("", <$socket>);
+        $text =~ /"name":"pool","data":(\d+),"data_used":(\d+),"metadata":(\d+),"metadata_used":(\d+)/ or die $text;
+        my @found = map { sprintf("%.2f", $_) } 100 * $2 / $1, 100 * $4 / $3;
+        print "the page shows @found, LVM @expected\n";
+        exit(abs($found[0] - $expected[0]) > 0.01 || abs($found[1] - $expected[1]) > 1);
+P
+    kill $server
+    wait $server
+    ;;
 esac

@@ -54,6 +54,35 @@ systemctl stop outboard.socket outboard
 
 # The runtime directory of the service is removed and given to its user at each start and stop. Root's attachments
 # were in it: `detach` said "not attached here" with the filesystem still mounted.
+step "it is sandboxed: systemd-analyze gives at most 2.0"
+systemd-analyze security --threshold=20 --no-pager outboard.service >/tmp/security || {
+    cat /tmp/security
+    exit 1
+}
+tail -n 1 /tmp/security
+
+step "a server that hangs is killed by the watchdog, and comes back"
+mkdir -p /run/systemd/system/outboard.service.d
+printf '[Service]\nWatchdogSec=2\n' >/run/systemd/system/outboard.service.d/watchdog.conf
+systemctl daemon-reload
+systemctl start outboard
+sleep 5
+hangs=$(systemctl show outboard --property MainPID --value)
+test "$(systemctl show outboard --property NRestarts --value)" = 0
+kill -STOP "$hangs"
+for _ in $(seq 60); do
+    sleep 1
+    new=$(systemctl show outboard --property MainPID --value)
+    test "$new" = "$hangs" || ! systemctl is-active --quiet outboard || break
+done
+test "$new" != "$hangs"
+systemctl is-active outboard
+journalctl --unit outboard --output cat | grep -i "watchdog timeout"
+round_trip
+systemctl stop outboard
+rm -r /run/systemd/system/outboard.service.d
+systemctl daemon-reload
+
 step "what root has attached outlives the service's starts and stops"
 mkdir -p /mnt/kept
 outboard attach "memory(64M)" --name kept --mkfs ext4 --mount /mnt/kept
@@ -95,6 +124,22 @@ test ! -e /run/outboard-attach
 systemctl start outboard-attach@media
 test "$(cat /mnt/media/file)" = kept
 systemctl stop outboard-attach@media
+
+step "a line of fstab mounts it, and has it attached first"
+printf 'disk = "nbd://127.0.0.1:10811"\nvia = "fuse"\nwait = 60\n' >/etc/outboard/attach.d/media.toml
+cp /etc/fstab /tmp/fstab 2>/dev/null || : >/tmp/fstab
+echo "/run/outboard-attach/by-name/media /mnt/media auto _netdev,nofail,x-systemd.requires=outboard-attach@media.service 0 0" \
+    >>/etc/fstab
+systemctl daemon-reload
+systemctl start mnt-media.mount
+systemctl is-active outboard-attach@media
+test "$(cat /mnt/media/file)" = kept
+# The mount ends before the disk does.
+systemctl stop outboard-attach@media
+! mountpoint -q /mnt/media
+test ! -e /run/outboard-attach
+cp /tmp/fstab /etc/fstab
+systemctl daemon-reload
 kill "$server"
 wait "$server"
 

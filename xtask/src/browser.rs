@@ -23,10 +23,7 @@ const PACKAGES: [&str; 2] = ["playwright-core", "axe-core"];
 
 /// Makes the pages and has them looked at; what is missing is installed, or the step fails.
 pub(crate) fn run(outboard: &Path) -> Result<()> {
-    packages::ensure(&[packages::BROWSER])?;
-    if !runs("npm") {
-        packages::ensure(&[packages::NPM])?;
-    }
+    install()?;
     look(outboard)
 }
 
@@ -50,15 +47,30 @@ fn runs(program: &str) -> bool {
 fn look(outboard: &Path) -> Result<()> {
     let modules = playwright()?;
     let pages = pages(outboard)?;
-    let script = |name: &str| {
-        let mut node = Command::new("node");
-        node.arg(shell::root().join("tests/browser").join(name));
-        node.arg(CHROMIUM).env("NODE_PATH", &modules);
-        node
-    };
-    shell::run(script("report.js").arg(pages))?;
+    shell::run(node(&modules, "report.js").arg(pages))?;
     let live = empty_folder("browser/live")?;
-    shell::run(script("live.js").arg(outboard).arg(live))
+    shell::run(node(&modules, "live.js").arg(outboard).arg(live))
+}
+
+/// A script of `tests/browser`, with Chromium as its first argument; what is missing is installed.
+pub(crate) fn script(name: &str) -> Result<Command> {
+    install()?;
+    Ok(node(&playwright()?, name))
+}
+
+fn node(modules: &Path, script: &str) -> Command {
+    let mut node = Command::new("node");
+    node.arg(shell::root().join("tests/browser").join(script));
+    node.arg(CHROMIUM).env("NODE_PATH", modules);
+    node
+}
+
+fn install() -> Result<()> {
+    packages::ensure(&[packages::BROWSER])?;
+    if !runs("npm") {
+        packages::ensure(&[packages::NPM])?;
+    }
+    Ok(())
 }
 
 /// A folder of the builds without what the last run left.

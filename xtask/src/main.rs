@@ -25,6 +25,7 @@ mod servers;
 mod shell;
 mod soak;
 mod suite;
+mod systemd;
 mod tidy;
 mod units;
 mod wire;

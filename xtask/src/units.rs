@@ -14,32 +14,20 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::systemd::{self, Network, RELEASE};
 use crate::{clock, packages, shell};
 
 /// What the Debian has besides its least.
 const INCLUDED: &str = "--include=systemd,systemd-sysv,dbus,iproute2,e2fsprogs";
-const RELEASE: &str = "bookworm";
 /// The units under test.
 const UNITS: [&str; 3] = [
     "outboard.service",
     "outboard.socket",
     "outboard-attach@.service",
 ];
-/// Longer than a boot, all steps and a stop.
-const LIMIT_SECONDS: &str = "240";
 /// How long the stop may take, with an attachment to a dead server: less than systemd's 90 s for a service
 /// that does not end.
 const STOP_SECONDS: u64 = 60;
-/// Runs the steps once the system is up, and ends it with their status.
-const CHECK: &str = "[Unit]
-Description=steps of the test
-After=dbus.service
-[Service]
-Type=oneshot
-ExecStart=/bin/sh -c 'cd /var/lib; sh ./boot.sh >output 2>&1; echo $? >status; systemctl poweroff'
-[Install]
-WantedBy=multi-user.target
-";
 
 /// Boots it and prints the output of its steps.
 pub(crate) fn run() -> Result<()> {
@@ -47,24 +35,9 @@ pub(crate) fn run() -> Result<()> {
     let binary = shell::build()?;
     let root = debian()?;
     put(&root, &binary)?;
-    let mut boot = Command::new("timeout");
-    boot.args([LIMIT_SECONDS, "systemd-nspawn", "--quiet", "--boot"]);
-    // No other service of this machine is involved, and ports are its own.
-    boot.args(["--register=no", "--keep-unit", "--private-network"]);
-    boot.arg("--volatile=no").arg("--directory").arg(&root);
-    let booted = shell::output(&mut boot);
-    let output = fs::read_to_string(root.join("var/lib/output")).unwrap_or_default();
-    print!("{output}");
-    let Ok(status) = fs::read_to_string(root.join("var/lib/status")) else {
-        return booted.map(drop).context("the steps did not end");
-    };
+    systemd::boot(&root, Network::Own, || Ok(()))?;
     let stopped = clock::unix_seconds();
-    ensure!(
-        status.trim() == "0",
-        "the steps ended with status {}",
-        status.trim()
-    );
-    let stopping = fs::read_to_string(root.join("var/lib/stopping"))?;
+    let stopping = systemd::left(&root, "stopping")?;
     let took = stopped.saturating_sub(stopping.trim().parse()?);
     ensure!(
         took <= STOP_SECONDS,
@@ -103,20 +76,10 @@ fn put(root: &Path, binary: &Path) -> Result<()> {
             packaging.join("outboard.toml"),
             settings.join("outboard.toml"),
         ),
-        (
-            shell::root().join("tests/units/boot.sh"),
-            root.join("var/lib/boot.sh"),
-        ),
     ];
     files.extend(UNITS.map(|unit| (packaging.join(unit), units.join(unit))));
     for (from, to) in files {
         fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
     }
-    fs::write(units.join("check.service"), CHECK)?;
-    for stale in ["var/lib/output", "var/lib/status", "var/lib/stopping"] {
-        fs::remove_file(root.join(stale)).ok();
-    }
-    let mut enable = Command::new("systemctl");
-    enable.arg("--root").arg(root).args(["enable", "check"]);
-    shell::output(&mut enable).map(drop)
+    systemd::put_steps(root, &shell::root().join("tests/units/boot.sh"))
 }

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use tempfile::TempDir;
 
+use crate::systemd::RELEASE;
 use crate::{packages, shell};
 
-const RELEASE: &str = "bookworm";
 /// What the packages depend on and the steps use: nothing is fetched inside.
-const INCLUDED: &str = "--include=adduser,libgcc-s1,bash";
+const INCLUDED: &str = "adduser,libgcc-s1,bash";
 
 /// Tags of lintian that do not concern us.
 ///
@@ -23,23 +24,9 @@ const SUPPRESSED: &str =
 
 /// Checks the packages that were made.
 pub(super) fn run(made: &[PathBuf]) -> Result<()> {
-    packages::ensure(&[packages::PACKAGE_CHECK])?;
     judge(made)?;
-    let archive = debian()?;
-    let root = tempfile::tempdir_in(shell::target())?;
-    shell::output(
-        Command::new("tar")
-            .arg("-xf")
-            .arg(&archive)
-            .arg("-C")
-            .arg(root.path()),
-    )?;
-    let folder = root.path().join("packages");
-    std::fs::create_dir_all(&folder)?;
-    for package in made {
-        let name = package.file_name().context("a package has a name")?;
-        std::fs::copy(package, folder.join(name))?;
-    }
+    let root = debian("packages", INCLUDED)?;
+    copy_packages(made, root.path())?;
     let steps = root.path().join("packages/check.sh");
     std::fs::copy(shell::root().join("tests/package/check.sh"), steps)?;
     let outcome = shell::run(&mut inside(root.path(), "sh /packages/check.sh"));
@@ -50,7 +37,8 @@ pub(super) fn run(made: &[PathBuf]) -> Result<()> {
 }
 
 /// lintian's errors are ours.
-fn judge(made: &[PathBuf]) -> Result<()> {
+pub(super) fn judge(made: &[PathBuf]) -> Result<()> {
+    packages::ensure(&[packages::PACKAGE_CHECK])?;
     let mut lintian = Command::new("lintian");
     lintian
         .args([
@@ -64,17 +52,34 @@ fn judge(made: &[PathBuf]) -> Result<()> {
     shell::run(&mut lintian).context("lintian found errors")
 }
 
-/// The archive of the Debian.
-fn debian() -> Result<PathBuf> {
-    let archive = shell::target().join(format!("{RELEASE}-packages.tar"));
+/// Copies the packages into `/packages` of a Debian.
+pub(super) fn copy_packages(made: &[PathBuf], root: &Path) -> Result<()> {
+    let folder = root.join("packages");
+    std::fs::create_dir_all(&folder)?;
+    for package in made {
+        let name = package.file_name().context("a package has a name")?;
+        std::fs::copy(package, folder.join(name))?;
+    }
+    Ok(())
+}
+
+/// An untouched Debian with these packages. Its archive is made once for each `purpose`.
+pub(super) fn debian(purpose: &str, included: &str) -> Result<TempDir> {
+    let archive = shell::target().join(format!("{RELEASE}-{purpose}.tar"));
     if !archive.exists() {
-        let part = shell::target().join("packages-part.tar");
+        let part = shell::target().join(format!("{purpose}-part.tar"));
         let mut make = Command::new("mmdebstrap");
-        make.args(["--quiet", "--variant=minbase", INCLUDED, RELEASE]);
+        make.args(["--quiet", "--variant=minbase"])
+            .arg(format!("--include={included}"))
+            .arg(RELEASE);
         shell::output(make.arg(&part))?;
         std::fs::rename(&part, &archive)?;
     }
-    Ok(archive)
+    let root = tempfile::tempdir_in(shell::target())?;
+    let mut unpack = Command::new("tar");
+    unpack.arg("-xf").arg(&archive).arg("-C").arg(root.path());
+    shell::output(&mut unpack)?;
+    Ok(root)
 }
 
 /// A command in the Debian, with processes and mounts of its own.

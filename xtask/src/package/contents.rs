@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::control::{About, Release, changelog, control};
 use super::target::Target;
@@ -32,6 +32,9 @@ impl Binary {
     }
 }
 
+/// Bytes of a stripped binary: an initramfs has a copy of it.
+const BINARY_MAX: u64 = 15 << 20;
+
 /// Takes the symbols out of the binary.
 pub(super) fn split(target: Target, built: &Path, work: &Path) -> Result<Binary> {
     let (stripped, symbols) = (work.join("stripped"), work.join("symbols"));
@@ -49,6 +52,11 @@ pub(super) fn split(target: Target, built: &Path, work: &Path) -> Result<Binary>
         built,
         &stripped,
     )?;
+    let size = fs::metadata(&stripped)?.len();
+    ensure!(
+        size < BINARY_MAX,
+        "the stripped binary has {size} bytes, and {BINARY_MAX} are the limit"
+    );
     let mut readelf = target.tool("readelf");
     let notes = shell::output(readelf.args(["--notes", "--wide"]).arg(built))?;
     let id = build_id(&notes).context("the binary has no build ID")?;
@@ -123,9 +131,9 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
             more: "Recommends: fuse3\nSuggests: fio, outboard-initramfs\n",
             installed_kib: tree.installed_kib()?,
             description: "disks for small machines that live on another one\n \
-                          Serves files, block devices, partitions, Linux software RAID, LVM volumes and overlays\n \
-                          over NBD without the kernel's md and device mapper, attaches them as block devices on\n \
-                          clients, and measures every way to a disk.",
+                          Serves files, block devices, partitions, Linux software RAID, LVM volumes\n \
+                          and overlays over NBD without the kernel's md and device mapper, attaches\n \
+                          them as block devices on clients, and measures every way to a disk.",
         },
     ))?;
     Ok(tree)
@@ -176,8 +184,9 @@ fn initramfs(release: &Release, work: &Path) -> Result<Tree> {
             more: "",
             installed_kib: tree.installed_kib()?,
             description: "root filesystem over NBD, attached by outboard in the initramfs\n \
-                          Puts outboard into the initramfs, where it attaches the root filesystem that the kernel's\n \
-                          command line names. /usr/share/doc/outboard/guide/initramfs.md describes it.",
+                          Puts outboard into the initramfs, where it attaches the root filesystem\n \
+                          that the kernel's command line names. It is described in\n \
+                          /usr/share/doc/outboard/guide/initramfs.md.",
         },
     ))?;
     Ok(tree)

@@ -22,6 +22,7 @@ mod check;
 mod contents;
 mod control;
 mod emulation;
+mod newcomer;
 mod tarball;
 mod target;
 mod tree;
@@ -29,7 +30,7 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::{packages, shell};
 use control::Release;
@@ -49,10 +50,13 @@ pub(crate) struct Args {
     /// Build a tarball with a static binary in place of packages
     #[arg(long = "static")]
     is_static: bool,
-    /// Install, upgrade, use and purge the packages in a Debian of their own, and run lintian; what is for other
-    /// architectures serves, copies and inspects a disk under QEMU
+    /// Install, upgrade, use and purge the packages in a Debian of their own, run lintian, and have a newcomer's
+    /// session in a booted one; what is for other architectures serves, copies and inspects a disk under QEMU
     #[arg(long)]
     check: bool,
+    /// The same with the packages for this machine that the last run made
+    #[arg(long, conflicts_with_all = ["arch", "is_static", "check"])]
+    check_only: bool,
 }
 
 /// Builds the packages and prints where they are.
@@ -64,6 +68,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         chosen => chosen.to_vec(),
     };
     let folder = shell::target().join("packages");
+    if args.check_only {
+        return check_all(&made_before(&folder, here)?);
+    }
     std::fs::remove_dir_all(&folder).ok();
     for architecture in architectures {
         let libc = match args.is_static {
@@ -77,11 +84,46 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             continue;
         }
         match architecture == here && !args.is_static {
-            true => check::run(&made)?,
-            false => emulation::run(target, &built, &release)?,
+            true => check_all(&made)?,
+            false => {
+                if libc == Libc::Gnu {
+                    check::judge(&made)?;
+                }
+                emulation::run(target, &built, &release)?;
+            }
         }
     }
     Ok(())
+}
+
+/// All that can be checked of packages for this machine.
+fn check_all(made: &[PathBuf]) -> Result<()> {
+    check::run(made)?;
+    newcomer::run(made)
+}
+
+/// The packages that are in the folder: those for this machine, and those for all.
+fn made_before(folder: &Path, here: Architecture) -> Result<Vec<PathBuf>> {
+    let files = std::fs::read_dir(folder).context("no packages were made")?;
+    let mut made = Vec::new();
+    for file in files {
+        let path = file?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_for_here = [here.name(), "all"]
+            .iter()
+            .any(|architecture| name.ends_with(&format!("_{architecture}.deb")));
+        if is_for_here {
+            made.push(path);
+        }
+    }
+    made.sort();
+    ensure!(
+        !made.is_empty(),
+        "no packages for {} in {}",
+        here.name(),
+        folder.display()
+    );
+    Ok(made)
 }
 
 /// Builds the binary and what has it; returns both.
@@ -137,7 +179,7 @@ fn build(target: Target, release: &Release) -> Result<PathBuf> {
         .env("CFLAGS", flags("-ffile-prefix-map"))
         .env("OUTBOARD_VERSION", release.to_string())
         .env("SOURCE_DATE_EPOCH", release.seconds.to_string());
-    target.set_tools(&mut command)?;
+    target.set_tools(&mut command, &shell::target().join("linkers"))?;
     shell::run(&mut command)?;
     let folder = shell::target().join(target.triple());
     Ok(folder.join("packaged/outboard"))

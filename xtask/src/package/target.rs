@@ -2,17 +2,20 @@
 //!
 //! # Invariants
 //!
-//! * A foreign binary is linked by Debian's own cross toolchain against the libraries of Debian's own cross packages.
+//! * A foreign binary is linked by Debian's own cross compiler, with Rust's LLD, against the libraries of Debian's own cross
+//!   packages.
 //! * What a binary prints of itself (manual pages, completions) comes from that binary: a foreign one runs under QEMU.
 //!
 //! # What it does not do
 //!
 //! It installs no toolchain but the part of Rust's standard library that rustup adds.
 
-use std::path::Path;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
 use crate::packages::{self, Package};
@@ -161,22 +164,47 @@ impl Target {
     }
 
     /// Has cargo and the C code of crates use the toolchain. A static binary is linked with Rust's own copy of musl.
-    pub(super) fn set_tools(self, command: &mut Command) -> Result<()> {
+    pub(super) fn set_tools(self, command: &mut Command, folder: &Path) -> Result<()> {
         let triple = self.triple().replace('-', "_");
         let cross = format!("{}-gcc", self.architecture.toolchain());
-        match (self.is_native()?, self.libc) {
-            (true, Libc::Gnu) => {}
-            (true, Libc::Musl) => {
-                command.env(format!("CC_{triple}"), "musl-gcc");
-            }
-            (false, _) => {
-                let linker = format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase());
-                command
-                    .env(format!("CC_{triple}"), &cross)
-                    .env(linker, &cross);
-            }
+        let compiler = if self.is_native()? { "cc" } else { &cross };
+        if !self.is_native()? {
+            command.env(format!("CC_{triple}"), &cross);
+        } else if self.libc == Libc::Musl {
+            command.env(format!("CC_{triple}"), "musl-gcc");
         }
+        let variable = format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase());
+        command.env(variable, self.linker(compiler, folder)?);
         Ok(())
+    }
+
+    /// A script in `folder` that links with LLD, as rustup brings it: equal functions get one place, and relocations are
+    /// packed where the loader knows that for sure. These are no flags of rustc: its symbols' names would have them.
+    fn linker(self, compiler: &str, folder: &Path) -> Result<PathBuf> {
+        let mut rustc = Command::new("rustc");
+        rustc
+            .args(["--print", "target-libdir"])
+            .current_dir(shell::root());
+        let printed = shell::output(&mut rustc)?;
+        let lld = Path::new(printed.trim()).with_file_name("bin/gcc-ld");
+        ensure!(
+            lld.is_dir(),
+            "{} is missing, which rustup installs",
+            lld.display()
+        );
+        let relocations = match self.libc {
+            Libc::Gnu => "-Wl,-z,pack-relative-relocs",
+            Libc::Musl => "",
+        };
+        let script = format!(
+            "#!/bin/sh\nexec {compiler} '-B{}' -fuse-ld=lld -Wl,--icf=all {relocations} \"$@\"\n",
+            lld.display()
+        );
+        fs::create_dir_all(folder)?;
+        let path = folder.join(format!("link-{}", self.triple()));
+        fs::write(&path, script)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        Ok(path)
     }
 }
 

@@ -4,7 +4,7 @@
 //! the disk ([`BlockDevice::geometry`] called again) may use all of it. A caller that keeps a size of its
 //! own learns of the new one by [`BlockDevice::revalidate`], as with any disk.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use block::{
     BlockDevice, Errno, Extent, ExtentKind, Geometry, Identity, IoBufs, IoError, IoFuture, Node,
@@ -18,7 +18,7 @@ use crate::client::{Client, limits};
 
 /// Zeroes written at once where the server cannot zero.
 const ZEROES: usize = 256 << 10;
-static ZERO_PAGE: [u8; ZEROES] = [0; ZEROES];
+static ZERO_BYTES: LazyLock<Bytes> = LazyLock::new(|| vec![0; ZEROES].into());
 
 /// What an export is as a disk.
 pub(super) fn geometry(export: &ExportInfo, read_only: bool) -> Geometry {
@@ -114,7 +114,7 @@ impl Client {
         let mut offset = range.offset;
         while offset < range.end() {
             let piece = Range::new(offset, step.min(range.end() - offset));
-            let data = IoBufs::from_iter([Bytes::from_static(&ZERO_PAGE[..piece.len_usize()])]);
+            let data = IoBufs::from_iter([ZERO_BYTES.slice(..piece.len_usize())]);
             let flags = self.command_flags(fua, WriteFlags::empty());
             self.change(Work::Write { data, flags }, piece).await?;
             offset += piece.len;

@@ -194,6 +194,8 @@ fn start(command: &[String], hook_event: &HookEvent) -> io::Result<Child> {
         "LISTEN_PID",
         "LISTEN_FDNAMES",
         "NOTIFY_SOCKET",
+        "WATCHDOG_USEC",
+        "WATCHDOG_PID",
     ] {
         command.env_remove(own);
     }

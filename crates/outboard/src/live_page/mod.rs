@@ -44,7 +44,7 @@ use crate::event_log::EventLog;
 use crate::failure::Failure;
 use crate::http_thread::HttpThread;
 
-pub(crate) use self::status::{GroupLine, PageInput, VolumeLine};
+pub(crate) use self::status::{GroupLine, PageInput, PoolLine, VolumeLine};
 
 /// What messages call it.
 pub(crate) const NAME: &str = "live page";

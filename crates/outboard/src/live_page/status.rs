@@ -51,6 +51,18 @@ pub(crate) struct GroupLine {
     pub(crate) free: Option<u64>,
     /// The visible ones.
     pub(crate) volumes: Vec<VolumeLine>,
+    /// The thin pools of open volumes.
+    pub(crate) pools: Vec<PoolLine>,
+}
+
+/// A thin pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct PoolLine {
+    pub(crate) name: String,
+    pub(crate) data: u64,
+    pub(crate) data_used: u64,
+    pub(crate) metadata: u64,
+    pub(crate) metadata_used: u64,
 }
 
 /// A logical volume.

@@ -367,34 +367,6 @@ fn metrics_are_scraped_over_http() {
 }
 
 #[test]
-fn the_service_manager_is_notified() {
-    let folder = folder();
-    let manager =
-        std::os::unix::net::UnixDatagram::bind(folder.path().join("n")).expect("a socket");
-    let limit = Some(std::time::Duration::from_secs(60));
-    manager.set_read_timeout(limit).expect("a limit");
-    let told = || {
-        let mut bytes = [0; 256];
-        let len = manager.recv(&mut bytes).expect("a notification arrives");
-        String::from_utf8_lossy(&bytes[..len]).into_owned()
-    };
-    write(
-        folder.path(),
-        &[HEAD, &export("a", "disk = \"memory(1M)\"")].concat(),
-    );
-    let mut command = outboard(folder.path(), &["serve", "--config", "c.toml"]);
-    command.env("NOTIFY_SOCKET", folder.path().join("n"));
-    let (mut server, _) = Server::start(command);
-    assert_eq!(told(), "READY=1");
-    server.signal(Signal::HUP);
-    assert!(told().starts_with("RELOADING=1\nMONOTONIC_USEC="));
-    assert_eq!(told(), "READY=1");
-    server.signal(Signal::TERM);
-    assert_eq!(told(), "STOPPING=1");
-    assert_eq!(server.ended().code(), Some(0));
-}
-
-#[test]
 fn lines_for_the_journal_have_a_level_and_no_time() {
     use std::os::linux::fs::MetadataExt as _;
     let folder = folder();

@@ -23,6 +23,7 @@ mod lab_stores;
 mod per_client;
 mod qemu_bitmaps;
 mod serve;
+mod service_manager;
 mod sockets;
 mod usage;
 mod volumes;
@@ -42,7 +43,13 @@ fn outboard(folder: &Path, arguments: &[&str]) -> Command {
     command.args(arguments).current_dir(folder);
     command.env("OUTBOARD_RUNTIME_DIR", folder.join("run"));
     command.env("XDG_DATA_HOME", folder.join("data"));
-    for setting in ["RUST_LOG", "LISTEN_FDS", "LISTEN_PID"] {
+    for setting in [
+        "RUST_LOG",
+        "LISTEN_FDS",
+        "LISTEN_PID",
+        "WATCHDOG_USEC",
+        "WATCHDOG_PID",
+    ] {
         command.env_remove(setting);
     }
     command

@@ -31,7 +31,7 @@ mod tests;
 mod thin;
 mod visit;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use block::{Identity, Node};
@@ -47,6 +47,7 @@ use self::snapshots::OpenOrigins;
 pub use self::snapshots::SnapshotOwner;
 use super::VolumeError;
 use super::group::{AssembledGroup, VolumeAccess};
+use super::thin::{ThinPool, ThinPoolUsage};
 use crate::array::Array;
 
 /// The volumes of a group that are open, and what they share.
@@ -67,6 +68,8 @@ pub struct VolumeSet {
     movable: MovableDisks,
     /// The arrays of RAID volumes that were opened.
     arrays: std::sync::Mutex<Vec<Weak<Array>>>,
+    /// How much of the thin pools that are open is used, by name.
+    pools: std::sync::Mutex<BTreeMap<String, ThinPoolUsage>>,
     /// The last move of extents, which may be running.
     last_move: std::sync::Mutex<Option<Arc<LiveMove>>>,
 }
@@ -109,6 +112,7 @@ impl VolumeSet {
             opened: std::sync::Mutex::default(),
             movable: MovableDisks::default(),
             arrays: std::sync::Mutex::default(),
+            pools: std::sync::Mutex::default(),
             last_move: std::sync::Mutex::default(),
         }))
     }
@@ -140,6 +144,22 @@ impl VolumeSet {
         let arrays = self.arrays.lock().unwrap_or_else(PoisonError::into_inner);
         let mut arrays = arrays.iter();
         arrays.any(|one| std::ptr::eq(one.as_ptr(), Arc::as_ptr(array)))
+    }
+
+    /// The thin pools that are open, by name, and how much of each is used. Nothing writes to them here, so that this does not
+    /// change.
+    #[must_use]
+    pub fn thin_pools(&self) -> BTreeMap<String, ThinPoolUsage> {
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.clone()
+    }
+
+    fn note_pools(&self, opened: &HashMap<String, Arc<ThinPool>>) {
+        let usages = opened
+            .iter()
+            .map(|(name, pool)| (name.clone(), pool.usage()));
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.extend(usages);
     }
 
     fn note_arrays(&self, opened: &[Arc<Array>]) {
@@ -183,6 +203,7 @@ impl VolumeSet {
         let disk = Box::pin(opened).await?;
         let arrays = std::mem::take(&mut parts.arrays);
         self.note_arrays(&arrays);
+        self.note_pools(&parts.pools);
         if !self.access.read_only && !self.origins.is_empty() && !parts.is_draining {
             parts.is_draining = true;
             drop(engine::spawn(snapshots::drain_by_clock(Arc::downgrade(

@@ -56,6 +56,9 @@ use crate::read::read_within;
 /// Sections that are loaded at the same time. A second read of one that is being loaded waits.
 const LOADS_MAX: usize = 64;
 
+/// Blocks of the metadata that the kernel keeps in reserve, at most.
+const RESERVE_MAX: u64 = (16 << 20) / BLOCK_SIZE;
+
 /// What the volume group says of a thin pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThinPoolSpec {
@@ -81,6 +84,35 @@ pub struct ThinPoolUsage {
     pub metadata_blocks: u64,
     /// Those that are in use.
     pub metadata_blocks_used: u64,
+}
+
+impl ThinPoolUsage {
+    /// Bytes of the data.
+    #[must_use]
+    pub const fn data_bytes(&self) -> u64 {
+        self.data_chunks.saturating_mul(self.chunk_size)
+    }
+
+    /// Those that are allocated.
+    #[must_use]
+    pub const fn data_bytes_used(&self) -> u64 {
+        self.data_chunks_used.saturating_mul(self.chunk_size)
+    }
+
+    /// Bytes of the metadata.
+    #[must_use]
+    pub const fn metadata_bytes(&self) -> u64 {
+        self.metadata_blocks.saturating_mul(BLOCK_SIZE)
+    }
+
+    /// Those that are in use or kept by the kernel in reserve, as LVM shows them: a tenth, at most 16 MiB
+    /// (`__set_metadata_reserve` of `drivers/md/dm-thin-metadata.c`).
+    #[must_use]
+    pub fn metadata_bytes_used(&self) -> u64 {
+        let reserve = (self.metadata_blocks / 10).min(RESERVE_MAX);
+        let used = self.metadata_blocks_used.saturating_add(reserve);
+        used.min(self.metadata_blocks).saturating_mul(BLOCK_SIZE)
+    }
 }
 
 /// A thin pool, opened for reading.

@@ -410,7 +410,7 @@ async fn serve(
     let _metrics = metrics
         .map(|listener| metrics::start(listener, controls, sources.clone()))
         .transpose()?;
-    notify::send("READY=1");
+    notify::ready(&handle);
     let serving = and_stop(server.serve(&handle, listeners, stopped), &sources);
     let clean_up = || {
         traces.remove();

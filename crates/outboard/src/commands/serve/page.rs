@@ -9,6 +9,7 @@ use lab_drivers::agent::ServerToken;
 use nodes::volume::edit::free_runs;
 use nodes::volume::format::LogicalVolume;
 use nodes::volume::open::VolumeSet;
+use nodes::volume::thin::ThinPoolUsage;
 use serde::Serialize;
 
 use super::live::Live;
@@ -17,7 +18,9 @@ use crate::event_log::EventLog;
 use crate::failure::Failure;
 use crate::graph::outline::DiskOutline;
 use crate::http_thread::HttpThread;
-use crate::live_page::{self, GroupLine, PageAdmin, PageInput, PagePlan, PageSource, VolumeLine};
+use crate::live_page::{
+    self, GroupLine, PageAdmin, PageInput, PagePlan, PageSource, PoolLine, VolumeLine,
+};
 use crate::output::Format;
 
 /// Options of the live page.
@@ -162,5 +165,16 @@ fn group(set: &VolumeSet) -> GroupLine {
                 is_open: set.is_open(&volume.name),
             })
             .collect(),
+        pools: set.thin_pools().into_iter().map(pool).collect(),
+    }
+}
+
+fn pool((name, usage): (String, ThinPoolUsage)) -> PoolLine {
+    PoolLine {
+        name,
+        data: usage.data_bytes(),
+        data_used: usage.data_bytes_used(),
+        metadata: usage.metadata_bytes(),
+        metadata_used: usage.metadata_bytes_used(),
     }
 }

@@ -102,6 +102,15 @@ function makeTables() {
       { title: "Size", text: (one) => text.bytes(one.size) },
       { title: "State", text: (one) => (one.is_open ? "open" : "not open"), isText: true },
     ], (one) => `${one.group}/${one.name}`),
+    pools: table("volumes", "Thin pools", [
+      { title: "Pool", text: (one) => `${one.group}/${one.name}` },
+      { title: "Data", text: (one) => text.bytes(one.data) },
+      { title: "Used", text: (one) => text.bytes(one.data_used) },
+      { title: "Fill level", make: meter, update: (node, one) => setMeter(node, one.data_used, one.data) },
+      { title: "Metadata", text: (one) => text.bytes(one.metadata) },
+      { title: "Used metadata", text: (one) => text.bytes(one.metadata_used) },
+      { title: "Fill level of metadata", make: meter, update: (node, one) => setMeter(node, one.metadata_used, one.metadata) },
+    ], (one) => `${one.group}/${one.name}`),
     snapshots: table("volumes", "Snapshots", [
       { title: "Snapshot", text: (one) => `${one.group}/${one.name}` },
       { title: "Origin", text: (one) => one.origin, isText: true },
@@ -220,6 +229,7 @@ function draw(status) {
   tables.groups.update(status.groups.map((group) => ({ ...group, move: moves.get(group.name) })));
   tables.volumes.update(status.groups.flatMap((group) => group.volumes.map((one) => ({ ...one, group: group.name }))));
   tables.snapshots.update(status.snapshots);
+  tables.pools.update(status.groups.flatMap((group) => group.pools.map((one) => ({ ...one, group: group.name }))));
   show("volumes", status.groups.length > 0);
   tables.attachments.update(status.attachments);
   show("attachments", status.attachments.length > 0);

@@ -6,7 +6,7 @@ use block::Node;
 use testkit::{MemDisk, block_on};
 
 use super::super::format::{BlockKind, NodeFault};
-use super::super::{ThinError, ThinPool, ThinPoolSpec, unsupported};
+use super::super::{ThinError, ThinPool, ThinPoolSpec, ThinPoolUsage, unsupported};
 use super::image::{CHUNK, Entries, INTERNAL, LEAF, MetadataImage, TestPool, number};
 use crate::fields::{Fields, put};
 
@@ -272,6 +272,22 @@ fn opening_reads_a_few_blocks_of_any_pool() {
         (usage.chunk_size, usage.data_chunks, usage.data_chunks_used),
         (CHUNK, 4, 2)
     );
+}
+
+#[test]
+fn used_metadata_have_the_reserve_of_the_kernel() {
+    let usage = |metadata_blocks, metadata_blocks_used| ThinPoolUsage {
+        chunk_size: CHUNK,
+        data_chunks: 4,
+        data_chunks_used: 3,
+        metadata_blocks,
+        metadata_blocks_used,
+    };
+    // LVM showed 11.33 % of a pool with 14 of 1024 blocks in use.
+    assert_eq!(usage(1024, 14).metadata_bytes_used(), 116 * 4096);
+    assert_eq!(usage(1024, 1000).metadata_bytes_used(), 4 << 20);
+    assert_eq!(usage(1 << 20, 1).metadata_bytes_used(), 4097 * 4096);
+    assert_eq!(usage(1024, 14).data_bytes_used(), 3 * CHUNK);
 }
 
 #[test]

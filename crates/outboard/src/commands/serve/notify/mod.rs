@@ -1,5 +1,7 @@
 //! Notifies the service manager of the server's state (sd_notify(3)): one datagram to `NOTIFY_SOCKET`.
 
+mod watchdog;
+
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,6 +14,12 @@ pub(super) fn reloading() -> String {
     let now = clock_gettime(ClockId::Monotonic);
     let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
     format!("RELOADING=1\nMONOTONIC_USEC={micros}")
+}
+
+/// Clients can connect. From here on the watchdog gets its reports.
+pub(super) fn ready(handle: &engine::Handle) {
+    send("READY=1");
+    watchdog::start(handle);
 }
 
 /// Sends `state` if `NOTIFY_SOCKET` is set. An unreachable service manager is logged, and no failure.
