@@ -10,6 +10,7 @@
 mod behaviour;
 mod blocks;
 mod files;
+mod flush;
 mod network;
 mod processors;
 mod servers;

@@ -5,14 +5,15 @@ mod lower_layers;
 
 use std::time::Duration;
 
+use engine::clock;
 use lab::agent::Side;
 use lab::doctor::load::{Load, LoadResult, LoadSource};
-use lab::doctor::{Bound, CpuUse, DoctorJob, Examination, Sign, Stage};
+use lab::doctor::{Bound, CpuUse, DeviceFlushes, DoctorJob, Evidence, Examination, Sign, Stage};
 use lab::fio::process::{Fio, RunError};
 use lab::host::residency;
 use lab::plan::Direction;
 use lab::sensors::read;
-use lab::units::{Bytes, Rate};
+use lab::units::{Bytes, Nanos, Rate};
 
 use self::file::TestFile;
 use self::lower_layers::ExportBehind;
@@ -76,7 +77,11 @@ pub(super) fn examine(session: &DoctorSession<'_>) -> Result<Vec<Examination>, D
             },
             server: lower_layers::server(session, &place),
         };
-        all.push(directory.examine()?);
+        let examination = directory.examine()?;
+        let flush = examination.flush;
+        let flushed = flush.and_then(|flush| flush.examination(&examination));
+        all.push(examination);
+        all.extend(flushed);
     }
     Ok(all)
 }
@@ -98,7 +103,7 @@ impl Directory<'_, '_> {
         if !self.is_buffered() {
             residency::forget(&self.file.path, self.file.size);
         }
-        let first = self.watched()?;
+        let (first, flushes) = self.flushed_meanwhile(|| self.watched())?;
         e.rate = first.rate;
         e.in_flight_part = self.job.in_flight().0 as f64 / first.result.bytes.0.max(1) as f64;
         let deeper = queue(self.session, &mut e, |depth| {
@@ -118,9 +123,7 @@ impl Directory<'_, '_> {
         self.pairs(&mut e, deeper, remote.as_ref())?;
         self.busy(&mut e, &first);
         if self.job.direction == Direction::Write {
-            e.flush = self.file.flush_times(self.job.block_size, e.rate);
-            let remark = e.flush.and_then(|flush| flush.remark(&self.job));
-            e.remarks.extend(remark);
+            self.flush(&mut e, flushes);
         }
         Ok(e)
     }
@@ -181,6 +184,41 @@ impl Directory<'_, '_> {
             *server = seen;
         }
         Ok(first)
+    }
+
+    /// `measured`, and what its device flushed meanwhile.
+    fn flushed_meanwhile<T>(
+        &self,
+        measured: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<(T, Option<DeviceFlushes>), DriverError> {
+        let device = self.place.device.as_deref();
+        let look = || device.and_then(read::flushes);
+        let (begun, before) = (clock::now(), look());
+        let measured = measured()?;
+        let elapsed = Nanos::from_duration(clock::now().saturating_duration_since(begun));
+        let flushes = match (device, before, look()) {
+            (Some(device), Some(before), Some(after)) => {
+                DeviceFlushes::between(device.to_owned(), before, after, elapsed)
+            }
+            _ => None,
+        };
+        Ok((measured, flushes))
+    }
+
+    /// What a flush adds to a write, and whether writes wait for flushes that the doctor did not request.
+    fn flush(&self, e: &mut Examination, flushes: Option<DeviceFlushes>) {
+        let one = e.bounds.iter().find_map(|bound| match bound.evidence {
+            Evidence::InFlight { latency, .. } => Some(latency),
+            _ => None,
+        });
+        let transfer = Nanos::of_transfer(self.job.block_size, e.rate);
+        let alone = one.unwrap_or_default().max(transfer);
+        e.flush = self.file.flush_times(self.job.block_size, alone);
+        let sign = flushes.and_then(|flushes| flushes.sign(one?));
+        if let Some(sign) = sign {
+            e.signs.push(sign);
+            e.way.push(Stage::Flush);
+        }
     }
 
     fn is_buffered(&self) -> bool {

@@ -77,6 +77,7 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         about,
         way,
         job: session.job,
+        is_flushed: false,
         rate: Rate(0.0),
         best: Rate(0.0),
         in_flight_part: 0.0,

@@ -96,6 +96,9 @@ pub struct Examination {
     pub way: Vec<Stage>,
     /// The requests.
     pub job: DoctorJob,
+    /// Whether each write is flushed before the next one.
+    #[serde(default)]
+    pub is_flushed: bool,
     /// The throughput: the middle of what was measured.
     pub rate: Rate,
     /// The most of what was measured. What is faster by chance is no help.

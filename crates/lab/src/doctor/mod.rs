@@ -50,7 +50,7 @@ pub use cause::Cause;
 pub use connect::ConnectTimes;
 pub use effect::{PAIRS_MIN, needs_pairs};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
-pub use flush::FlushTimes;
+pub use flush::{DeviceFlushes, FlushTimes};
 pub use stage::Stage;
 pub use text::text;
 pub use verdict::{NextBottleneck, Verdict, VerdictBasis, diagnose};

@@ -26,11 +26,13 @@ pub enum Stage {
     Server,
     /// What keeps the bytes.
     Disk,
+    /// What makes written bytes durable: a disk that takes writes at once may take long to flush them.
+    Flush,
 }
 
 impl Stage {
     /// All of them, in their order on the path.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Generator,
         Self::Queue,
         Self::Cache,
@@ -40,6 +42,7 @@ impl Stage {
         Self::Wire,
         Self::Server,
         Self::Disk,
+        Self::Flush,
     ];
 
     /// In one word.
@@ -55,6 +58,7 @@ impl Stage {
             Self::Wire => "wire",
             Self::Server => "server",
             Self::Disk => "disk",
+            Self::Flush => "flush",
         }
     }
 }

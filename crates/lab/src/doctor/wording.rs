@@ -18,6 +18,7 @@ const fn noun(part: Stage) -> &'static str {
         Stage::Wire => "the wire",
         Stage::Server => "the processor of the server",
         Stage::Disk => "the disk",
+        Stage::Flush => "the flush, which makes writes durable",
     }
 }
 
@@ -288,7 +289,22 @@ pub(super) fn advice(
              end."
                 .to_owned()
         }
+        Stage::Flush => flush_advice(judged.examination),
     }
+}
+
+/// The writes themselves are not slow, so that a faster disk for writes is no help.
+fn flush_advice(examination: &Examination) -> String {
+    let often = match examination.is_flushed {
+        true => "Flush less often (several writes for each flush, or group commit)",
+        false => {
+            "Have writes flushed less often: look for `sync` and `dirsync` among the mount's options and for a server \
+             or a disk without a write cache"
+        }
+    };
+    format!(
+        "{often}, or take a disk with a cache that survives a power cut. The writes are not slow by themselves."
+    )
 }
 
 fn queue_advice(judged: &Analysis<'_>, next: Option<&NextBottleneck>) -> String {

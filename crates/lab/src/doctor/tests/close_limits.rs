@@ -249,20 +249,3 @@ fn pairs_decide_what_one_measurement_does_not() {
     // Scatter decides nothing.
     assert!(judge(&[0.8, 1.3, 1.1]).contains(&Stage::Disk));
 }
-
-/// "The disk" was named, also where its flush took the time.
-#[test]
-fn a_slow_flush_is_reported_apart_from_the_write() {
-    let job = export(20.0).job;
-    let ms = |write: u64, flush: u64| (Nanos::from_ms(write), Nanos::from_ms(flush));
-    let times =
-        FlushTimes::middle(&[ms(0, 52), ms(1, 49), ms(0, 51)], Nanos::from_ms(1)).expect("some");
-    let remark = times.remark(&job).expect("it is slow");
-    assert!(
-        remark.starts_with("A flush takes 50.0 ms, and the write of 128 KiB before it 1.00 ms"),
-        "{remark}"
-    );
-    let fast = FlushTimes::middle(&[ms(0, 6)], Nanos::from_ms(4)).expect("one");
-    assert_eq!(fast.remark(&job), None);
-    assert_eq!(FlushTimes::middle(&[], Nanos(0)), None);
-}

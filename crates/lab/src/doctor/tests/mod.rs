@@ -1,6 +1,7 @@
 //! Verdicts on known figures, what holds of every verdict, and the look at threads.
 
 mod close_limits;
+mod flush;
 mod model;
 mod properties;
 mod study_c;
@@ -33,6 +34,7 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
             block_size: Bytes(64 << 10),
             depth: 32,
         },
+        is_flushed: false,
         rate: rate(mib),
         best: rate(mib),
         in_flight_part: 0.0,
