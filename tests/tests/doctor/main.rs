@@ -9,6 +9,8 @@
 
 mod behaviour;
 mod blocks;
+mod competition;
+
 mod files;
 mod flush;
 mod network;

@@ -3,24 +3,29 @@
 mod file;
 mod lower_layers;
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use engine::clock;
 use lab::agent::Side;
 use lab::doctor::load::{Load, LoadResult, LoadSource};
-use lab::doctor::{Bound, CpuUse, DeviceFlushes, DoctorJob, Evidence, Examination, Sign, Stage};
+use lab::doctor::{
+    Bound, CpuUse, DeviceFlushes, DoctorJob, Evidence, Examination, ServedUse, Sign, Stage,
+};
 use lab::fio::process::{Fio, RunError};
 use lab::host::residency;
 use lab::plan::Direction;
 use lab::sensors::read;
 use lab::units::{Bytes, Nanos, Rate};
+use nbd::client::Address;
 
 use self::file::TestFile;
 use self::lower_layers::ExportBehind;
-use super::directory_info::DirectoryInfo;
+use super::directory_info::{DirectoryInfo, MountKind};
 use super::export::{DeeperQueue, begun, queue};
 use super::pairs::{Retrial, measure_pairs};
 use super::remote::settle;
+use super::report::ReportSpan;
 use super::session::DoctorSession;
 use crate::DriverError;
 
@@ -103,13 +108,24 @@ impl Directory<'_, '_> {
         if !self.is_buffered() {
             residency::forget(&self.file.path, self.file.size);
         }
-        let (first, flushes) = self.flushed_meanwhile(|| self.watched())?;
+        let (watched, flushes) = self.flushed_meanwhile(|| self.watched())?;
+        let (first, served) = watched;
+        // The export by itself shows more of reads.
+        e.served = served.filter(|_| self.job.direction == Direction::Write);
         e.rate = first.rate;
         e.in_flight_part = self.job.in_flight().0 as f64 / first.result.bytes.0.max(1) as f64;
+        let one = RefCell::new(None);
         let deeper = queue(self.session, &mut e, |depth| {
             let job = DoctorJob { depth, ..self.job };
-            Ok(self.run(&self.source, job)?.rate)
+            let report = ReportSpan::begin(self.session, self.server.first().copied());
+            let rate = self.run(&self.source, job)?.rate;
+            let served = self.served(report).filter(|_| depth == 1);
+            *one.borrow_mut() = one.take().or(served);
+            Ok(rate)
         })?;
+        if let (Some(served), Some(one)) = (&mut e.served, one.take()) {
+            served.compare_alone(&one);
+        }
         let what = "fio by itself, on requests that are done at once";
         if self.session.has_time(&mut e, Stage::Generator, what)? {
             let nothing = self.run(&LoadSource::Nothing, self.job)?;
@@ -120,6 +136,7 @@ impl Directory<'_, '_> {
         let remote = self.behind(&mut e)?;
         let third = self.run(&self.source, self.job)?.rate;
         settle(&mut e, &[first.rate, second, third]);
+        e.share_disk();
         self.pairs(&mut e, deeper, remote.as_ref())?;
         self.busy(&mut e, &first);
         if self.job.direction == Direction::Write {
@@ -172,18 +189,38 @@ impl Directory<'_, '_> {
     }
 
     /// The first run, with what is seen of the server meanwhile.
-    fn watched(&self) -> Result<LoadResult, DriverError> {
+    fn watched(&self) -> Result<(LoadResult, Option<ServedUse>), DriverError> {
         let watcher = self.session.watcher.as_ref();
         let port = self.place.server_port();
         watcher.inspect(|watcher| watcher.drop_caches(port));
         let before = watcher.and_then(|watcher| watcher.look(port, Side::Before));
+        let report = ReportSpan::begin(self.session, self.server.first().copied());
         let mut first = self.run(&self.source, self.job)?;
+        let served = self.served(report);
         let after = watcher.and_then(|watcher| watcher.look(port, Side::After));
         let seen = watcher.and_then(|watcher| watcher.between(before.as_ref(), after.as_ref()));
         if let Some(server) = first.followed.get_mut(1).filter(|server| server.is_none()) {
             *server = seen;
         }
-        Ok(first)
+        Ok((first, served))
+    }
+
+    /// What a server of ours did for the mount, and for others.
+    fn served(&self, report: ReportSpan) -> Option<ServedUse> {
+        let MountKind::Attached {
+            attachment,
+            target: Some(target),
+        } = &self.place.kind
+        else {
+            return None;
+        };
+        let own = [attachment.pid];
+        let mut served = report.end(self.session, &target.export, self.job.direction, &own)?;
+        // Over TCP, the mount's own connections are not distinguished from others.
+        if !matches!(target.address, Address::Unix(_)) {
+            served.others.clear();
+        }
+        Some(served)
     }
 
     /// `measured`, and what its device flushed meanwhile.

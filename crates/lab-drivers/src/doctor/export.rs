@@ -33,6 +33,7 @@ pub(super) fn examine(
     let ciphers = remote.replace(&mut e, &plain)?;
     rates.push(remote.plain()?.measured.rate);
     settle(&mut e, &rates);
+    e.share_disk();
     let (client, server) = (plain.measured.client, plain.measured.server);
     busy(
         &mut e,
@@ -87,6 +88,7 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         is_own_server: false,
         connect: None,
         wire: None,
+        served: None,
         flush: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BareWire, Bound, ConnectTimes, FlushTimes, Stage};
+use super::{BareWire, Bound, ConnectTimes, Evidence, FlushTimes, ServedUse, Stage};
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
 
@@ -121,6 +121,9 @@ pub struct Examination {
     /// The wire by itself, both ways.
     #[serde(default)]
     pub wire: Option<BareWire>,
+    /// What one of our own servers did meanwhile, and for which others.
+    #[serde(default)]
+    pub served: Option<ServedUse>,
     /// What a flush adds to a write, where the target is written.
     #[serde(default)]
     pub flush: Option<FlushTimes>,
@@ -135,6 +138,26 @@ impl Examination {
     #[must_use]
     pub(super) fn has_passed(&self, rate: Rate) -> bool {
         self.rate.0 > rate.0 * (PASSED + self.in_flight_part.clamp(0.0, IN_FLIGHT_MAX))
+    }
+
+    /// Of a disk that was measured by itself, other clients of its server leave less to the target.
+    pub fn share_disk(&mut self) {
+        let Some(served) = &self.served else {
+            return;
+        };
+        for bound in self
+            .bounds
+            .iter_mut()
+            .filter(|bound| bound.part == Stage::Disk)
+        {
+            if let Evidence::Alone { how } = &mut bound.evidence
+                && let Some(left) = served.left_by_others(bound.rate, self.rate)
+            {
+                let others = served.of_others();
+                *how = format!("{how}: {}, of which others take {others}", bound.rate);
+                bound.rate = left;
+            }
+        }
     }
 
     /// Notes that nothing is known of `part`, and why.

@@ -98,6 +98,7 @@ impl FlushTimes {
             }],
             connect: None,
             wire: None,
+            served: None,
             flush: Some(*self),
             unmeasured: Vec::new(),
             remarks: Vec::new(),

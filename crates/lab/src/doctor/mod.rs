@@ -39,6 +39,7 @@ mod effect;
 mod examination;
 mod flush;
 pub mod load;
+mod server_report;
 mod stage;
 mod text;
 mod verdict;
@@ -51,6 +52,10 @@ pub use connect::ConnectTimes;
 pub use effect::{PAIRS_MIN, needs_pairs};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
 pub use flush::{DeviceFlushes, FlushTimes};
+pub use server_report::{
+    AnsweredRequests, ClientReading, ClientUse, ExportReading, MemberReading, MemberUse,
+    ServedReading, ServedUse, StripeMember,
+};
 pub use stage::Stage;
 pub use text::text;
 pub use verdict::{NextBottleneck, Verdict, VerdictBasis, diagnose};

@@ -3,7 +3,10 @@
 use super::cause::CROWDED;
 use super::effect::Effect;
 use super::verdict::{Analysis, NextBottleneck, VerdictBasis};
-use super::{Bound, Cause, CpuUse, Evidence, Examination, Stage, Substitution, wire};
+use super::{
+    Bound, Cause, ClientUse, CpuUse, Evidence, Examination, MemberUse, ServedUse, Stage,
+    StripeMember, Substitution, wire,
+};
 use crate::units::Rate;
 
 /// What a part is in a sentence.
@@ -25,11 +28,9 @@ const fn noun(part: Stage) -> &'static str {
 /// What a part is in a sentence, where its cause is known.
 fn noun_of(part: Stage, cause: Option<&Cause>) -> String {
     match cause {
-        Some(Cause::WaitsByItself) => {
-            "the server, which neither computes nor waits for its disk".to_owned()
-        }
         Some(Cause::Quota(_)) => format!("a quota on {}", noun(part)),
-        _ => noun(part).to_owned(),
+        Some(cause) => cause.noun().unwrap_or_else(|| noun(part).to_owned()),
+        None => noun(part).to_owned(),
     }
 }
 
@@ -89,12 +90,57 @@ pub(super) fn evidence(
     {
         lines.push(reached(judged.examination.rate, bound));
     }
+    if limiter.contains(&Stage::Disk) {
+        let served = judged.examination.served.as_ref();
+        lines.extend(
+            served
+                .into_iter()
+                .flat_map(|served| served_by(judged, served)),
+        );
+    }
     lines.extend(substitutions(judged, limiter));
     if matches!(ground, VerdictBasis::Elimination | VerdictBasis::Undecided) {
         lines.extend(ruled_out(judged, limiter));
     }
     lines.extend(judged.passed.iter().map(|bound| passed(bound)));
     lines
+}
+
+/// What the server reports of its disk: other clients, members that were waited for, disks of a stripe.
+fn served_by(judged: &Analysis<'_>, served: &ServedUse) -> Vec<String> {
+    let job = &judged.examination.job;
+    let others = served.rivals(judged.examination.rate).into_iter();
+    let others = others.map(|other| {
+        let ClientUse { name, export, rate } = other;
+        format!(
+            "{name} moved {rate} of the export {export:?} meanwhile, which is on the same disk."
+        )
+    });
+    let member = served.slow_member(job.direction).map(|slow| {
+        format!(
+            "Of the {} requests at once, {} were waiting for {} on average{}.",
+            job.depth,
+            crate::units::significant(slow.in_flight),
+            slow.name,
+            queueing(slow)
+        )
+    });
+    let disk = served.slow_disk().map(|(slow, next)| {
+        let count = served.stripe.len();
+        let StripeMember { name, rate } = slow;
+        format!(
+            "Each of the {count} disks of the stripe gets the same part: {name} carries {rate}, and the next slowest {next}."
+        )
+    });
+    others.chain(member).chain(disk).collect()
+}
+
+/// How long a request takes at a member, against one alone.
+fn queueing(member: &MemberUse) -> String {
+    match (member.latency, member.alone) {
+        (Some(loaded), Some(alone)) => format!(", {loaded} each, and {alone} for one alone"),
+        _ => String::new(),
+    }
 }
 
 /// What a bound is worth that the target is beyond.

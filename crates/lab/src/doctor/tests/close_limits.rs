@@ -123,6 +123,7 @@ fn threads_and_quotas_of_another_machine_are_counted_with_their_waiting() {
             }],
         }),
         disks: Vec::new(),
+        served: None,
     };
     let verdict = |waiting_ms: u64, throttled: u64| {
         let (before, after) = (counters(1, 0, 0), counters(3, waiting_ms, throttled));
@@ -164,6 +165,7 @@ fn only_a_disk_that_moved_the_bytes_is_a_bound() {
         agent: None,
         processor: None,
         disks,
+        served: None,
     };
     let before = counters(1, vec![disk("sda", 0, 0), disk("sdb", 0, 0)]);
     let after = counters(3, vec![disk("sda", 40 * MIB, 1900), disk("sdb", MIB, 2000)]);

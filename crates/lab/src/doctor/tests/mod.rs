@@ -4,6 +4,7 @@ mod close_limits;
 mod flush;
 mod model;
 mod properties;
+mod server_report;
 mod study_c;
 mod threads;
 mod verdicts;
@@ -44,6 +45,7 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
         is_own_server: false,
         connect: None,
         wire: None,
+        served: None,
         flush: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),

@@ -66,6 +66,7 @@ fn a_server_behind_an_agent_is_as_busy_as_its_core_and_no_busier_than_itself() {
         agent: None,
         processor: None,
         disks: Vec::new(),
+        served: None,
     };
     let busy = |server: u64, core: u64| {
         let found = cpu::of_counters(&counters(1, 0, 0), &counters(3, server, core), "nas".into());
