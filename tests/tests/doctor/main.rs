@@ -15,6 +15,7 @@ mod files;
 mod flush;
 mod network;
 mod processors;
+mod readahead;
 mod servers;
 mod sweep;
 mod wire;

@@ -2,6 +2,7 @@
 
 mod file;
 mod lower_layers;
+mod readahead;
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use lab::doctor::{
 };
 use lab::fio::process::{Fio, RunError};
 use lab::host::residency;
-use lab::plan::Direction;
+use lab::plan::{Direction, Pattern};
 use lab::sensors::read;
 use lab::units::{Bytes, Nanos, Rate};
 use nbd::client::Address;
@@ -31,6 +32,8 @@ use crate::DriverError;
 
 /// Less than this of what was read came from the device: memory answered.
 const DEVICE_PART_MIN: f64 = 0.1;
+/// Less than this of a file in memory is none of it.
+const COLD: f64 = 0.2;
 /// More than this of a file in memory is all of it.
 const RESIDENT_ALL: f64 = 0.9;
 
@@ -42,6 +45,8 @@ struct Directory<'a, 'b> {
     load: Load<'a>,
     job: DoctorJob,
     source: LoadSource,
+    /// The job goes through the page cache, and the file is not in it: each measurement begins like that.
+    is_cold: bool,
     /// The server's processes, where they are on this machine.
     server: Vec<u32>,
 }
@@ -80,6 +85,7 @@ pub(super) fn examine(session: &DoctorSession<'_>) -> Result<Vec<Examination>, D
                 engine,
                 direct,
             },
+            is_cold: !direct && is_cold(&file),
             server: lower_layers::server(session, &place),
         };
         let examination = directory.examine()?;
@@ -89,6 +95,12 @@ pub(super) fn examine(session: &DoctorSession<'_>) -> Result<Vec<Examination>, D
         all.extend(flushed);
     }
     Ok(all)
+}
+
+/// Whether nearly nothing of the file is in the page cache.
+fn is_cold(file: &TestFile) -> bool {
+    let found = residency::look(&file.path, file.size);
+    found.is_some_and(|found| found.part() < COLD)
 }
 
 fn failed(session: &DoctorSession<'_>, error: &RunError) -> DriverError {
@@ -133,6 +145,12 @@ impl Directory<'_, '_> {
                 .push(Bound::alone(Stage::Generator, nothing.rate, what));
         }
         let second = self.cache(&mut e)?;
+        let is_cached = e.signs.iter().any(|sign| sign.part == Stage::Cache);
+        let is_sequential = self.job.pattern == Pattern::Sequential;
+        let is_read = self.job.direction == Direction::Read;
+        if self.is_buffered() && is_read && is_sequential && !is_cached {
+            self.readahead(&mut e)?;
+        }
         let remote = self.behind(&mut e)?;
         let third = self.run(&self.source, self.job)?.rate;
         settle(&mut e, &[first.rate, second, third]);
@@ -183,6 +201,9 @@ impl Directory<'_, '_> {
         job: DoctorJob,
         time: Duration,
     ) -> Result<LoadResult, DriverError> {
+        if self.is_cold {
+            residency::forget(&self.file.path, self.file.size);
+        }
         let follow = [self.place.client(), self.server.clone()];
         let measured = self.load.run(source, &job, time, &follow);
         measured.map_err(|error| failed(self.session, &error))
@@ -292,7 +313,7 @@ impl Directory<'_, '_> {
             Some(device) if part < DEVICE_PART_MIN => format!(
                 "{read} were read, and {device} was asked for {moved}: the rest came from the page cache."
             ),
-            _ if self.is_buffered() && is_resident => {
+            _ if self.is_buffered() && is_resident && !self.is_cold => {
                 format!("All {} of the file were in the page cache.", self.file.size)
             }
             _ => return Ok(measured.rate),

@@ -89,6 +89,7 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         connect: None,
         wire: None,
         served: None,
+        readahead: None,
         flush: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BareWire, Bound, ConnectTimes, Evidence, FlushTimes, ServedUse, Stage};
+use super::{
+    BareWire, Bound, ConnectTimes, Evidence, FlushTimes, ReadaheadTrials, ServedUse, Stage,
+};
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
 
@@ -124,6 +126,9 @@ pub struct Examination {
     /// What one of our own servers did meanwhile, and for which others.
     #[serde(default)]
     pub served: Option<ServedUse>,
+    /// What other readaheads bring, of a job through the page cache.
+    #[serde(default)]
+    pub readahead: Option<ReadaheadTrials>,
     /// What a flush adds to a write, where the target is written.
     #[serde(default)]
     pub flush: Option<FlushTimes>,

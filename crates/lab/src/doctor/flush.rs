@@ -99,6 +99,7 @@ impl FlushTimes {
             connect: None,
             wire: None,
             served: None,
+            readahead: None,
             flush: Some(*self),
             unmeasured: Vec::new(),
             remarks: Vec::new(),

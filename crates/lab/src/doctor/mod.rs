@@ -39,6 +39,7 @@ mod effect;
 mod examination;
 mod flush;
 pub mod load;
+mod readahead;
 mod server_report;
 mod stage;
 mod text;
@@ -52,6 +53,7 @@ pub use connect::ConnectTimes;
 pub use effect::{PAIRS_MIN, needs_pairs};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
 pub use flush::{DeviceFlushes, FlushTimes};
+pub use readahead::{ReadaheadTrial, ReadaheadTrials};
 pub use server_report::{
     AnsweredRequests, ClientReading, ClientUse, ExportReading, MemberReading, MemberUse,
     ServedReading, ServedUse, StripeMember,

@@ -14,6 +14,8 @@ pub enum Stage {
     Queue,
     /// This machine's memory, which answers in place of the disk.
     Cache,
+    /// What this machine's kernel reads before it is requested.
+    Readahead,
     /// The processor time of this end: filesystem, device, client.
     Client,
     /// Encryption, on either end.
@@ -32,10 +34,11 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in their order on the path.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Generator,
         Self::Queue,
         Self::Cache,
+        Self::Readahead,
         Self::Client,
         Self::Cipher,
         Self::Protocol,
@@ -52,6 +55,7 @@ impl Stage {
             Self::Generator => "generator",
             Self::Queue => "queue",
             Self::Cache => "cache",
+            Self::Readahead => "readahead",
             Self::Client => "client",
             Self::Cipher => "cipher",
             Self::Protocol => "protocol",

@@ -15,6 +15,7 @@ const fn noun(part: Stage) -> &'static str {
         Stage::Generator => "the load itself",
         Stage::Queue => "how little is asked for at once",
         Stage::Cache => "the memory of this machine, which answers in place of the disk",
+        Stage::Readahead => "how little the kernel reads ahead",
         Stage::Client => "the processor of this end",
         Stage::Cipher => "the encryption",
         Stage::Protocol => "the protocol, which waits more than it moves",
@@ -307,6 +308,11 @@ pub(super) fn advice(
             "These are figures of memory: leave --buffered out, or use data that does not fit, to see \
              the disk."
                 .to_owned()
+        }
+        Stage::Readahead => {
+            let trials = judged.examination.readahead.as_ref();
+            let advice = trials.and_then(|trials| trials.advice());
+            advice.unwrap_or_else(|| "Have the kernel read more ahead.".to_owned())
         }
         Stage::Client => {
             "Give this end a faster core, larger requests, or fewer layers between the program and \

@@ -4,6 +4,7 @@ mod close_limits;
 mod flush;
 mod model;
 mod properties;
+mod readahead;
 mod server_report;
 mod study_c;
 mod threads;
@@ -46,6 +47,7 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
         connect: None,
         wire: None,
         served: None,
+        readahead: None,
         flush: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),
