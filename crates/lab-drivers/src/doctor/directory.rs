@@ -126,6 +126,7 @@ impl Directory<'_, '_> {
         e.served = served.filter(|_| self.job.direction == Direction::Write);
         e.rate = first.rate;
         e.in_flight_part = self.job.in_flight().0 as f64 / first.result.bytes.0.max(1) as f64;
+        e.remark_in_flight(first.result.bytes);
         let one = RefCell::new(None);
         let deeper = queue(self.session, &mut e, |depth| {
             let job = DoctorJob { depth, ..self.job };

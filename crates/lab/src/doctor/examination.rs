@@ -10,6 +10,8 @@ use crate::units::{Bytes, Rate};
 
 /// A target that exceeds a bound by more than this has refuted it.
 pub(super) const PASSED: f64 = 1.03;
+/// Less than this in flight is no remark.
+const IN_FLIGHT_SMALL: f64 = 0.05;
 /// More than this in flight is no excuse.
 const IN_FLIGHT_MAX: f64 = 0.3;
 
@@ -163,6 +165,19 @@ impl Examination {
                 bound.rate = left;
             }
         }
+    }
+
+    /// Remarks on a rate of only so many bytes, of which what was in flight at both ends of the time is a large part.
+    pub fn remark_in_flight(&mut self, moved: Bytes) {
+        if self.in_flight_part <= IN_FLIGHT_SMALL {
+            return;
+        }
+        let percent = self.in_flight_part.min(1.0) * 100.0;
+        self.remarks.push(format!(
+            "{} were in flight of only {moved} that were moved: rates are as uncertain as {percent:.0} %. More --seconds, or \
+             fewer and smaller requests, are more precise.",
+            self.job.in_flight()
+        ));
     }
 
     /// Notes that nothing is known of `part`, and why.
