@@ -47,7 +47,7 @@ mod verdict;
 mod wire;
 mod wording;
 
-pub use bound::{Bound, CpuUse, Evidence, Quota};
+pub use bound::{Bound, CpuUse, Evidence, Pressure, Quota};
 pub use cause::Cause;
 pub use connect::ConnectTimes;
 pub use effect::{PAIRS_MIN, needs_pairs};

@@ -190,6 +190,13 @@ fn busy(cpu: &CpuUse) -> String {
         text.push_str(&format!(
             " and got a core for {got:.0} %: other programs, or other threads, had it"
         ));
+        if let Some(pressure) = cpu.pressure.as_ref().filter(|found| found.part >= CROWDED) {
+            text.push_str(&format!(
+                " (tasks waited for a core in {:.0} % of the time, by {})",
+                (pressure.part * 100.0).min(100.0),
+                pressure.file
+            ));
+        }
     }
     if let Some(share) = cpu.cipher {
         text.push_str(&format!(", {:.0} % of it encryption", share * 100.0));

@@ -115,6 +115,7 @@ fn threads_and_quotas_of_another_machine_are_counted_with_their_waiting() {
                     waiting: Nanos::from_ms(waiting_ms),
                 },
             )],
+            pressure: None,
             quotas: vec![QuotaCounters {
                 file: "/sys/fs/cgroup/nbd/cpu.max".into(),
                 cores: 0.05,

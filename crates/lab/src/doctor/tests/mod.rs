@@ -80,5 +80,6 @@ fn cpu(running: f64, waiting: f64, cipher: Option<f64>) -> CpuUse {
         waiting,
         cipher,
         quota: None,
+        pressure: None,
     }
 }
