@@ -348,7 +348,9 @@ impl<'a> Analysis<'a> {
             let counts = !is_shared || bound.part != Stage::Queue;
             counts && bound.rate.0 > rate && !parts.iter().any(|part| limiter.contains(part))
         };
-        let wall = self.least(other);
+        // A larger readahead was measured on all of the path, so that no bound holds below its rate.
+        let is_measured = limiter == [Stage::Readahead];
+        let wall = self.least(|bound| !is_measured && other(bound));
         let wall = wall.map(|bound| (Some(bound.part), bound.rate));
         let subs = self.examination.substitutions.iter();
         let without = subs.filter(|sub| {

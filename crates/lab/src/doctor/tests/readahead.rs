@@ -28,6 +28,8 @@ fn job(depth: u32, without: f64, larger: [f64; 3]) -> Examination {
         larger: (0..).zip(larger).map(trial).collect(),
     };
     trials.add_to(&mut e);
+    // A client that waits for a core, as the reader of the trials did.
+    e.bounds = vec![alone(Stage::Client, 20.0)];
     e
 }
 
