@@ -13,7 +13,7 @@ use testkit::requires;
 use super::{alone, doctor, names, runs_long_tests};
 
 /// Data that no filesystem keeps as a hole.
-fn fill(path: &Path, mib: usize) {
+pub(super) fn fill(path: &Path, mib: usize) {
     let mut state = 1u64;
     let words = std::iter::repeat_with(|| {
         state ^= state << 13;

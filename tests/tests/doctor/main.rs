@@ -9,9 +9,13 @@
 
 mod behaviour;
 mod blocks;
+mod competition;
+
 mod files;
+mod flush;
 mod network;
 mod processors;
+mod readahead;
 mod servers;
 mod sweep;
 mod wire;

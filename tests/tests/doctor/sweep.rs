@@ -22,6 +22,9 @@ use super::network::{Network, can_make_networks};
 use super::servers::QuotaGroup;
 use super::{alone, diagnosis, doctor, limiter, runs_long_tests};
 
+/// Only systems with this in their titles are examined.
+const SYSTEMS: &str = "OUTBOARD_DOCTOR_SYSTEMS";
+
 /// For each verdict.
 const SECONDS: u32 = 20;
 /// Bytes of images.
@@ -31,8 +34,11 @@ const IMAGE: usize = 64 << 20;
 #[derive(Debug, Clone, Copy)]
 enum Program {
     Outboard,
+    /// None: the disk is examined on this machine.
+    Local,
     Nbdkit,
     QemuNbd,
+    NbdServer,
 }
 
 /// A system and what limits it.
@@ -119,6 +125,50 @@ fn ours(disks: &[&str], truth: (&'static str, &'static str)) -> RiggedSystem {
     RiggedSystem::new(Program::Outboard, disks, truth)
 }
 
+/// The slowest of some disks limits all of them.
+const SLOW_MEMBER: (&str, &str) = ("disk", "slow_member");
+
+/// A stripe of disks of these rates, MiB a second.
+fn stripe(rates: &[u32]) -> String {
+    let disks = rates
+        .iter()
+        .map(|rate| format!("throttle(memory(64M), read-bytes={rate}M/s)"));
+    format!("stripe({})", disks.collect::<Vec<_>>().join(", "))
+}
+
+/// Disks of this machine, without a server and with ours.
+fn disk_systems() -> Vec<RiggedSystem> {
+    let both = |disk: &str, truth: (&'static str, &'static str)| {
+        [
+            RiggedSystem::new(Program::Local, &[disk], truth),
+            ours(&[&format!("d={disk}")], truth),
+        ]
+    };
+    let mut all = Vec::new();
+    all.extend(both(
+        "throttle(memory(64M), read-bytes=15M/s)",
+        ("disk", ""),
+    ));
+    all.extend(both(&stripe(&[40, 8]), SLOW_MEMBER));
+    all.extend(both(&stripe(&[30, 6, 30]), SLOW_MEMBER));
+    all.extend(both(&stripe(&[9, 9]), ("disk", "")));
+    let late = both("delay(memory(64M), read=20ms)", ("queue", ""));
+    all.extend(late.map(|system| system.options(ONE)));
+    all
+}
+
+/// Other programs with a quota on this machine, and with requests that take their time.
+fn quota_systems() -> Vec<RiggedSystem> {
+    use Program::{NbdServer, Nbdkit, QemuNbd};
+    let quota = ("server", "quota");
+    let late = ["--filter=delay", "file", "IMAGE", "rdelay=20ms"];
+    vec![
+        RiggedSystem::new(QemuNbd, &["-f", "raw", "IMAGE"], quota).quota(10),
+        RiggedSystem::new(NbdServer, &[], quota).quota(10),
+        RiggedSystem::new(Nbdkit, &late, ("queue", "")).options(ONE),
+    ]
+}
+
 /// Servers on this machine.
 fn near_systems() -> Vec<RiggedSystem> {
     use Program::{Nbdkit, QemuNbd};
@@ -175,6 +225,11 @@ fn far_systems() -> Vec<RiggedSystem> {
         all.push(ours(&[&disk], ("disk", "")).far().agent());
         all.push(ours(&[&disk, "n=null(1G)"], ("disk", "")).far());
     }
+    for options in [LARGE, SMALL] {
+        let disk = "d=throttle(memory(64M), read-bytes=6M/s)";
+        let both = ours(&[disk, "n=null(1G)"], ("disk", "")).far();
+        all.push(both.agent().options(options));
+    }
     // And a disk that is faster than the wire by as little.
     for kib in [13_000, 16_000] {
         let disk = format!("d=throttle(memory(64M), read-bytes={kib}K/s)");
@@ -203,12 +258,17 @@ fn far_systems() -> Vec<RiggedSystem> {
 
 /// A server that listens.
 struct StartedServer {
-    process: Process,
-    /// The URI of its export.
+    process: Option<Process>,
+    /// The URI of its export, or the disk.
     uri: String,
     /// Removed after the process has ended.
     _group: Option<QuotaGroup>,
 }
+
+/// nbd-server serves nothing in the foreground (`-d`), so it goes to the background and ends with this shell.
+const IN_FRONT: &str = r#"nbd-server -C "$0" -p "$1" || exit 1
+trap 'kill "$(cat "$1")"; exit' TERM
+while :; do sleep 0.2; done"#;
 
 /// The command line of a system's server, on a socket or on an address.
 fn command_line(system: &RiggedSystem, args: &[String], socket: &str, host: &str) -> Vec<String> {
@@ -222,6 +282,18 @@ fn command_line(system: &RiggedSystem, args: &[String], socket: &str, host: &str
             .map(str::to_owned)
             .to_vec(),
         (Program::Nbdkit, false) => ["nbdkit", "-f", "-U", socket].map(str::to_owned).to_vec(),
+        (Program::NbdServer, _) => {
+            let config = ["[generic]", &format!("unixsock = {socket}"), "[d]"];
+            let image = socket.replace("socket", "a.img");
+            let lines = [config.join("\n"), format!("exportname = {image}\n")].join("\n");
+            let path = socket.replace("socket", "config");
+            std::fs::write(&path, lines).expect("a configuration");
+            let pid = socket.replace("socket", "pid");
+            let words = ["sh", "-c", IN_FRONT, &path, &pid];
+            words.map(str::to_owned).to_vec()
+        }
+        // It has no server.
+        (Program::Local, _) => Vec::new(),
         (Program::QemuNbd, _) => ["qemu-nbd", "-t", "-r", "-e", "8", "-k", socket]
             .map(str::to_owned)
             .to_vec(),
@@ -230,6 +302,13 @@ fn command_line(system: &RiggedSystem, args: &[String], socket: &str, host: &str
 }
 
 fn start(system: &RiggedSystem, folder: &Folder, network: &Network) -> StartedServer {
+    if matches!(system.program, Program::Local) {
+        return StartedServer {
+            process: None,
+            uri: system.args.concat(),
+            _group: None,
+        };
+    }
     let image = folder.at("a.img");
     let args = system.args.iter();
     let args: Vec<String> = args.map(|word| word.replace("IMAGE", &image)).collect();
@@ -249,11 +328,11 @@ fn start(system: &RiggedSystem, folder: &Folder, network: &Network) -> StartedSe
     let socket = std::path::Path::new(&socket);
     process.wait_for_socket(socket, LIMIT).expect("it listens");
     let export = match system.program {
-        Program::Outboard => "d",
+        Program::Outboard | Program::NbdServer => "d",
         _ => "",
     };
     StartedServer {
-        process,
+        process: Some(process),
         uri: format!("nbd+unix:///{export}?socket={}", socket.display()),
         _group: group,
     }
@@ -279,7 +358,7 @@ fn start_far(
         }
     };
     StartedServer {
-        process,
+        process: Some(process),
         uri,
         _group: None,
     }
@@ -302,14 +381,25 @@ fn every_rigged_system_gets_the_right_verdict() {
     if !runs_long_tests() {
         return;
     }
-    let needs = [requires::command("nbdkit"), requires::command("qemu-nbd")];
+    let needs = ["nbdkit", "qemu-nbd", "nbd-server"].map(requires::command);
     if !can_make_networks() || !requires::all(&needs) {
         return;
     }
     let _alone = alone();
     let network = Network::new();
     let mut grades: Vec<&str> = Vec::new();
-    for system in [near_systems(), far_systems()].concat() {
+    let wanted = std::env::var(SYSTEMS).unwrap_or_default();
+    let all = [
+        disk_systems(),
+        quota_systems(),
+        near_systems(),
+        far_systems(),
+    ]
+    .concat();
+    for system in all
+        .into_iter()
+        .filter(|system| system.title().contains(&wanted))
+    {
         let folder = Folder::new();
         std::fs::write(folder.path().join("a.img"), vec![7; IMAGE]).expect("an image");
         let mut server = start(&system, &folder, &network);
@@ -332,8 +422,10 @@ fn every_rigged_system_gets_the_right_verdict() {
             system.title()
         );
         grades.push(grade);
-        drop(server.process.signal(rustix::process::Signal::TERM));
-        drop(server.process.wait(LIMIT));
+        if let Some(process) = &mut server.process {
+            drop(process.signal(rustix::process::Signal::TERM));
+            drop(process.wait(LIMIT));
+        }
     }
     let count = |wanted: &str| grades.iter().filter(|grade| **grade == wanted).count();
     eprintln!(

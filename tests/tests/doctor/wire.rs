@@ -167,8 +167,6 @@ fn a_wire_is_named_for_writes_to_what_is_mounted() {
     // A slow flush is reported apart from the writes that it does not slow down.
     let flush = writes["examination"]["flush"]["flush"].as_u64();
     assert!(flush.is_some_and(|nanos| nanos >= 20_000_000), "{flush:?}");
-    let remarks = writes["examination"]["remarks"].to_string();
-    assert!(remarks.contains("A flush takes"), "{remarks}");
     world.run(&["detach", &point]).ok();
     world.assert_clean();
 }

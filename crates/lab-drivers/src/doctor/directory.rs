@@ -2,29 +2,38 @@
 
 mod file;
 mod lower_layers;
+mod readahead;
 
+use std::cell::RefCell;
 use std::time::Duration;
 
+use engine::clock;
 use lab::agent::Side;
 use lab::doctor::load::{Load, LoadResult, LoadSource};
-use lab::doctor::{Bound, CpuUse, DoctorJob, Examination, Sign, Stage};
+use lab::doctor::{
+    Bound, CpuUse, DeviceFlushes, DoctorJob, Evidence, Examination, ServedUse, Sign, Stage,
+};
 use lab::fio::process::{Fio, RunError};
 use lab::host::residency;
-use lab::plan::Direction;
+use lab::plan::{Direction, Pattern};
 use lab::sensors::read;
-use lab::units::{Bytes, Rate};
+use lab::units::{Bytes, Nanos, Rate};
+use nbd::client::Address;
 
 use self::file::TestFile;
 use self::lower_layers::ExportBehind;
-use super::directory_info::DirectoryInfo;
+use super::directory_info::{DirectoryInfo, MountKind};
 use super::export::{DeeperQueue, begun, queue};
 use super::pairs::{Retrial, measure_pairs};
 use super::remote::settle;
+use super::report::ReportSpan;
 use super::session::DoctorSession;
 use crate::DriverError;
 
 /// Less than this of what was read came from the device: memory answered.
 const DEVICE_PART_MIN: f64 = 0.1;
+/// Less than this of a file in memory is none of it.
+const COLD: f64 = 0.2;
 /// More than this of a file in memory is all of it.
 const RESIDENT_ALL: f64 = 0.9;
 
@@ -36,6 +45,8 @@ struct Directory<'a, 'b> {
     load: Load<'a>,
     job: DoctorJob,
     source: LoadSource,
+    /// The job goes through the page cache, and the file is not in it: each measurement begins like that.
+    is_cold: bool,
     /// The server's processes, where they are on this machine.
     server: Vec<u32>,
 }
@@ -74,11 +85,22 @@ pub(super) fn examine(session: &DoctorSession<'_>) -> Result<Vec<Examination>, D
                 engine,
                 direct,
             },
+            is_cold: !direct && is_cold(&file),
             server: lower_layers::server(session, &place),
         };
-        all.push(directory.examine()?);
+        let examination = directory.examine()?;
+        let flush = examination.flush;
+        let flushed = flush.and_then(|flush| flush.examination(&examination));
+        all.push(examination);
+        all.extend(flushed);
     }
     Ok(all)
+}
+
+/// Whether nearly nothing of the file is in the page cache.
+fn is_cold(file: &TestFile) -> bool {
+    let found = residency::look(&file.path, file.size);
+    found.is_some_and(|found| found.part() < COLD)
 }
 
 fn failed(session: &DoctorSession<'_>, error: &RunError) -> DriverError {
@@ -98,13 +120,25 @@ impl Directory<'_, '_> {
         if !self.is_buffered() {
             residency::forget(&self.file.path, self.file.size);
         }
-        let first = self.watched()?;
+        let (watched, flushes) = self.flushed_meanwhile(|| self.watched())?;
+        let (first, served) = watched;
+        // The export by itself shows more of reads.
+        e.served = served.filter(|_| self.job.direction == Direction::Write);
         e.rate = first.rate;
         e.in_flight_part = self.job.in_flight().0 as f64 / first.result.bytes.0.max(1) as f64;
+        e.remark_in_flight(first.result.bytes);
+        let one = RefCell::new(None);
         let deeper = queue(self.session, &mut e, |depth| {
             let job = DoctorJob { depth, ..self.job };
-            Ok(self.run(&self.source, job)?.rate)
+            let report = ReportSpan::begin(self.session, self.server.first().copied());
+            let rate = self.run(&self.source, job)?.rate;
+            let served = self.served(report).filter(|_| depth == 1);
+            *one.borrow_mut() = one.take().or(served);
+            Ok(rate)
         })?;
+        if let (Some(served), Some(one)) = (&mut e.served, one.take()) {
+            served.compare_alone(&one);
+        }
         let what = "fio by itself, on requests that are done at once";
         if self.session.has_time(&mut e, Stage::Generator, what)? {
             let nothing = self.run(&LoadSource::Nothing, self.job)?;
@@ -112,15 +146,20 @@ impl Directory<'_, '_> {
                 .push(Bound::alone(Stage::Generator, nothing.rate, what));
         }
         let second = self.cache(&mut e)?;
+        let is_cached = e.signs.iter().any(|sign| sign.part == Stage::Cache);
+        let is_sequential = self.job.pattern == Pattern::Sequential;
+        let is_read = self.job.direction == Direction::Read;
+        if self.is_buffered() && is_read && is_sequential && !is_cached {
+            self.readahead(&mut e)?;
+        }
         let remote = self.behind(&mut e)?;
         let third = self.run(&self.source, self.job)?.rate;
         settle(&mut e, &[first.rate, second, third]);
+        e.share_disk();
         self.pairs(&mut e, deeper, remote.as_ref())?;
         self.busy(&mut e, &first);
         if self.job.direction == Direction::Write {
-            e.flush = self.file.flush_times(self.job.block_size, e.rate);
-            let remark = e.flush.and_then(|flush| flush.remark(&self.job));
-            e.remarks.extend(remark);
+            self.flush(&mut e, flushes);
         }
         Ok(e)
     }
@@ -163,24 +202,82 @@ impl Directory<'_, '_> {
         job: DoctorJob,
         time: Duration,
     ) -> Result<LoadResult, DriverError> {
+        if self.is_cold {
+            residency::forget(&self.file.path, self.file.size);
+        }
         let follow = [self.place.client(), self.server.clone()];
         let measured = self.load.run(source, &job, time, &follow);
         measured.map_err(|error| failed(self.session, &error))
     }
 
     /// The first run, with what is seen of the server meanwhile.
-    fn watched(&self) -> Result<LoadResult, DriverError> {
+    fn watched(&self) -> Result<(LoadResult, Option<ServedUse>), DriverError> {
         let watcher = self.session.watcher.as_ref();
         let port = self.place.server_port();
         watcher.inspect(|watcher| watcher.drop_caches(port));
         let before = watcher.and_then(|watcher| watcher.look(port, Side::Before));
+        let report = ReportSpan::begin(self.session, self.server.first().copied());
         let mut first = self.run(&self.source, self.job)?;
+        let served = self.served(report);
         let after = watcher.and_then(|watcher| watcher.look(port, Side::After));
         let seen = watcher.and_then(|watcher| watcher.between(before.as_ref(), after.as_ref()));
         if let Some(server) = first.followed.get_mut(1).filter(|server| server.is_none()) {
             *server = seen;
         }
-        Ok(first)
+        Ok((first, served))
+    }
+
+    /// What a server of ours did for the mount, and for others.
+    fn served(&self, report: ReportSpan) -> Option<ServedUse> {
+        let MountKind::Attached {
+            attachment,
+            target: Some(target),
+        } = &self.place.kind
+        else {
+            return None;
+        };
+        let own = [attachment.pid];
+        let mut served = report.end(self.session, &target.export, self.job.direction, &own)?;
+        // Over TCP, the mount's own connections are not distinguished from others.
+        if !matches!(target.address, Address::Unix(_)) {
+            served.others.clear();
+        }
+        Some(served)
+    }
+
+    /// `measured`, and what its device flushed meanwhile.
+    fn flushed_meanwhile<T>(
+        &self,
+        measured: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<(T, Option<DeviceFlushes>), DriverError> {
+        let device = self.place.device.as_deref();
+        let look = || device.and_then(read::flushes);
+        let (begun, before) = (clock::now(), look());
+        let measured = measured()?;
+        let elapsed = Nanos::from_duration(clock::now().saturating_duration_since(begun));
+        let flushes = match (device, before, look()) {
+            (Some(device), Some(before), Some(after)) => {
+                DeviceFlushes::between(device.to_owned(), before, after, elapsed)
+            }
+            _ => None,
+        };
+        Ok((measured, flushes))
+    }
+
+    /// What a flush adds to a write, and whether writes wait for flushes that the doctor did not request.
+    fn flush(&self, e: &mut Examination, flushes: Option<DeviceFlushes>) {
+        let one = e.bounds.iter().find_map(|bound| match bound.evidence {
+            Evidence::InFlight { latency, .. } => Some(latency),
+            _ => None,
+        });
+        let transfer = Nanos::of_transfer(self.job.block_size, e.rate);
+        let alone = one.unwrap_or_default().max(transfer);
+        e.flush = self.file.flush_times(self.job.block_size, alone);
+        let sign = flushes.and_then(|flushes| flushes.sign(one?));
+        if let Some(sign) = sign {
+            e.signs.push(sign);
+            e.way.push(Stage::Flush);
+        }
     }
 
     fn is_buffered(&self) -> bool {
@@ -217,7 +314,7 @@ impl Directory<'_, '_> {
             Some(device) if part < DEVICE_PART_MIN => format!(
                 "{read} were read, and {device} was asked for {moved}: the rest came from the page cache."
             ),
-            _ if self.is_buffered() && is_resident => {
+            _ if self.is_buffered() && is_resident && !self.is_cold => {
                 format!("All {} of the file were in the page cache.", self.file.size)
             }
             _ => return Ok(measured.rate),

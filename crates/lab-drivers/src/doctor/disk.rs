@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use block::Node;
+use lab::doctor::ServedReading;
 
 use crate::DriverError;
 
@@ -28,6 +29,18 @@ pub trait DiskResolver: fmt::Debug {
 
     /// The disk behind an export of a process, where that is a server of ours.
     fn served(&self, process: u32, export: &str) -> Option<Result<ExaminedDisk, String>>;
+
+    /// What a process reports of its clients and members now, where it is a server of ours.
+    fn report(&self, process: u32) -> Option<ServedReading>;
+}
+
+/// A disk of a stripe.
+#[derive(Debug, Clone)]
+pub struct StripedDisk {
+    /// Its file, its URI, or its place in the stripe.
+    pub name: String,
+    /// The disk.
+    pub disk: ExaminedDisk,
 }
 
 /// A disk that can be examined.
@@ -49,6 +62,8 @@ pub struct ExaminedDisk {
     pub can_be_opened_twice: bool,
     /// The only disk below it.
     pub below: Option<Box<Self>>,
+    /// The disks of a stripe, each of which gets the same part of what is read.
+    pub striped: Vec<StripedDisk>,
     /// Opens it.
     pub opener: Arc<dyn OpenDisk>,
 }

@@ -33,6 +33,7 @@ pub(super) fn examine(
     let ciphers = remote.replace(&mut e, &plain)?;
     rates.push(remote.plain()?.measured.rate);
     settle(&mut e, &rates);
+    e.share_disk();
     let (client, server) = (plain.measured.client, plain.measured.server);
     busy(
         &mut e,
@@ -77,6 +78,7 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         about,
         way,
         job: session.job,
+        is_flushed: false,
         rate: Rate(0.0),
         best: Rate(0.0),
         in_flight_part: 0.0,
@@ -86,6 +88,8 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         is_own_server: false,
         connect: None,
         wire: None,
+        served: None,
+        readahead: None,
         flush: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),

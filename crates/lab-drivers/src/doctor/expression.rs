@@ -6,9 +6,10 @@ use super::disk::ExaminedDisk;
 use super::export::{begun, generator, queue};
 use super::pairs::measure_pairs;
 use super::read_load::{Measure, Opening, measure};
-use super::remote::{busy, settle};
+use super::remote::{DEPTH_FULL, busy, settle};
 use super::server::ServerDisk;
 use super::session::DoctorSession;
+use super::stripe::each_alone;
 use crate::DriverError;
 
 /// The path within one machine.
@@ -36,6 +37,7 @@ pub(super) fn examine(
     };
     let second = again()?.rate;
     below(session, &mut e, named, &how(depth))?;
+    each_alone(session, &mut e, &named.striped, &how(depth.max(DEPTH_FULL)))?;
     settle(&mut e, &[first.rate, second, again()?.rate]);
     busy(
         &mut e,

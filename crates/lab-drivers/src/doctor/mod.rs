@@ -21,8 +21,10 @@ mod null_export;
 mod pairs;
 mod read_load;
 mod remote;
+mod report;
 mod server;
 mod session;
+mod stripe;
 #[cfg(test)]
 mod tests;
 mod watcher;
@@ -35,7 +37,7 @@ use lab::runner::AgentSpec;
 use self::session::DoctorSession;
 use crate::DriverError;
 
-pub use self::disk::{DiskResolver, ExaminedDisk, OpenDisk, Opened};
+pub use self::disk::{DiskResolver, ExaminedDisk, OpenDisk, Opened, StripedDisk};
 
 /// What to examine.
 #[derive(Debug)]

@@ -1,6 +1,11 @@
 //! The doctor's own load on a disk: so many reads at once for a time, in this process.
 //!
 //! It reads and does nothing else. Its offsets wrap around at the end of its window.
+//!
+//! # Invariants
+//!
+//! * Throughput is counted from one completed request to another: what is in flight at either end of the time is no part of it.
+//!   Requests that complete many at once would otherwise count for one time too many or too few.
 
 use std::cell::Cell;
 use std::fmt;
@@ -176,6 +181,8 @@ struct Run {
     begun: Cell<u64>,
     /// Bytes read, whether counted or not.
     read: Cell<u64>,
+    /// When the last request completed; the beginning before the first did.
+    completed: Cell<std::time::Instant>,
     stop: Cell<bool>,
 }
 
@@ -191,12 +198,14 @@ impl Run {
             job: measure.job,
             begun: Cell::new(measure.skip),
             read: Cell::new(0),
+            completed: Cell::new(clock::now()),
             stop: Cell::new(false),
         }
     }
 
     async fn measured(&self, measure: &Measure) -> Result<ReadResult, IoError> {
         let start = clock::now();
+        self.completed.set(start);
         let end = start + measure.time;
         let workers = join_all((0..self.job.depth).map(|_| self.work(end)));
         let watched = self.watch(measure, start);
@@ -207,10 +216,15 @@ impl Run {
             last,
             connect,
         } = watched;
-        let elapsed = Nanos::from_duration(last.at.saturating_duration_since(first.at));
+        let between = |from: std::time::Instant, to: std::time::Instant| {
+            Nanos::from_duration(to.saturating_duration_since(from))
+        };
+        let elapsed = between(first.at, last.at);
+        // Where nothing completed meanwhile, there are no bytes either.
+        let counted = between(first.completed, last.completed);
         let bytes = Bytes(last.read.saturating_sub(first.read));
         Ok(ReadResult {
-            rate: Rate::of(bytes, elapsed).unwrap_or(Rate(0.0)),
+            rate: Rate::of(bytes, counted).unwrap_or(Rate(0.0)),
             window: Bytes(self.window),
             read: Bytes(self.read.get()),
             requests: self.begun.get(),
@@ -244,6 +258,7 @@ impl Run {
                 return Err(error);
             }
             self.read.set(self.read.get() + block);
+            self.completed.set(clock::now());
             // A disk that answers without waiting would starve the other tasks.
             if number.is_multiple_of(64) {
                 tokio::task::yield_now().await;
@@ -274,6 +289,7 @@ impl Run {
         LoadCounters {
             at: clock::now(),
             read: self.read.get(),
+            completed: self.completed.get(),
             own: cpu::ProcessorReading::of_one(std::process::id()),
             server: cpu::ProcessorReading::of(&measure.follow),
         }
@@ -290,6 +306,7 @@ struct Watched {
 struct LoadCounters {
     at: std::time::Instant,
     read: u64,
+    completed: std::time::Instant,
     own: cpu::ProcessorReading,
     server: cpu::ProcessorReading,
 }

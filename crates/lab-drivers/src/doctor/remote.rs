@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lab::agent::Side;
 use lab::doctor::{
-    Bound, ConnectTimes, CpuUse, DoctorJob, Examination, Stage, Substitution, needs_pairs,
+    Bound, ConnectTimes, CpuUse, DoctorJob, Examination, ServedUse, Stage, Substitution,
+    needs_pairs,
 };
 use lab::units::{Nanos, Rate};
 use nbd::client::{ClientConfig, Target, list};
@@ -17,8 +18,10 @@ use super::disk::ExaminedDisk;
 use super::null_export::{NullExport, Over};
 use super::pairs::Retrial;
 use super::read_load::{Measure, Opening, ReadResult, is_hole, measure};
+use super::report::ReportSpan;
 use super::server::RemoteServer;
 use super::session::DoctorSession;
+use super::stripe::each_alone;
 use super::watcher::WatchedSpan;
 use super::wire;
 use crate::DriverError;
@@ -74,6 +77,8 @@ pub(super) struct PlainRead {
     pub(super) measured: ReadResult,
     connect_idle: Vec<Nanos>,
     pub(super) span: WatchedSpan,
+    /// What its server did meanwhile, where it is ours.
+    served: Option<ServedUse>,
 }
 
 impl<'a, 'b> Remote<'a, 'b> {
@@ -140,13 +145,19 @@ impl<'a, 'b> Remote<'a, 'b> {
         let watcher = self.session.watcher.as_ref();
         watcher.inspect(|watcher| watcher.drop_caches(port));
         let before = watcher.and_then(|watcher| watcher.look(port, Side::Before));
+        let report = ReportSpan::begin(self.session, self.far.process);
         let mut measured = measure(self.session, &self.opening(), &how)?;
+        let direction = self.session.job.direction;
+        let export = &self.target.export;
+        let served = report.end(self.session, export, direction, &[]);
         self.requests.set(measured.requests);
         let after = watcher.and_then(|watcher| watcher.look(port, Side::After));
         if let Some(watcher) = watcher.filter(|_| measured.server.is_none()) {
             measured.server = watcher.between(before.as_ref(), after.as_ref());
         }
+        let far = || super::report::between(before.as_ref(), after.as_ref(), export, direction);
         Ok(PlainRead {
+            served: served.or_else(far),
             measured,
             connect_idle,
             span: WatchedSpan { before, after },
@@ -223,6 +234,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         e: &mut Examination,
         plain: &PlainRead,
     ) -> Result<Ciphers, DriverError> {
+        e.served.clone_from(&plain.served);
         e.is_own_server = self.far.is_own() || plain.span.is_own_server();
         e.bounds.extend(
             plain
@@ -234,6 +246,9 @@ impl<'a, 'b> Remote<'a, 'b> {
         self.warm(e)?;
         self.null_of_theirs(e)?;
         self.disk(e)?;
+        let deep = self.session.job.depth.max(DEPTH_FULL);
+        let how = Measure::new(self.session.at_depth(deep), self.session.slice());
+        each_alone(self.session, e, &self.far.striped, &how)?;
         if let Some(address) = self.far.address {
             bare_wire::both_ways(self.session, e, address.ip())?;
         }

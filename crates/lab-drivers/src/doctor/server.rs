@@ -11,7 +11,7 @@ use lab::sensors::read;
 use lab::units::Bytes;
 use nbd::client::{Address, Target};
 
-use super::disk::ExaminedDisk;
+use super::disk::{ExaminedDisk, StripedDisk};
 use super::null_export::Over;
 use super::read_load::Opening;
 use super::session::DoctorSession;
@@ -33,6 +33,8 @@ pub(super) struct RemoteServer {
     pub(super) disk: Option<ServerDisk>,
     /// Why that is not known.
     pub(super) no_disk: String,
+    /// The disks of the stripe that its disk is.
+    pub(super) striped: Vec<StripedDisk>,
 }
 
 /// The disk of a server on this machine.
@@ -66,10 +68,15 @@ impl RemoteServer {
             address,
             is_here,
             disk: None,
+            striped: Vec::new(),
             no_disk: "the server runs elsewhere, or cannot be looked at".to_owned(),
         };
         if let Some(process) = far.process {
-            match disk_of(session, process, &target.export) {
+            let served = session.args.disks.served(process, &target.export);
+            if let Some(Ok(disk)) = &served {
+                far.striped.clone_from(&disk.striped);
+            }
+            match disk_of(process, served) {
                 Ok(disk) => far.disk = Some(disk),
                 Err(why) => far.no_disk = why,
             }
@@ -143,8 +150,11 @@ impl ServerDisk {
 }
 
 /// The disk behind an export of a process: as our own servers report it, else the only file that it has open.
-fn disk_of(session: &DoctorSession<'_>, process: u32, export: &str) -> Result<ServerDisk, String> {
-    if let Some(served) = session.args.disks.served(process, export) {
+fn disk_of(
+    process: u32,
+    served: Option<Result<ExaminedDisk, String>>,
+) -> Result<ServerDisk, String> {
+    if let Some(served) = served {
         return served.and_then(ServerDisk::of);
     }
     let is_disk = |path: &PathBuf| {

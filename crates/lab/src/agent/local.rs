@@ -13,6 +13,7 @@ use std::time::Instant;
 use super::protocol::{self, About, Clock, Counters, SampleLine};
 use crate::checks::cache::DroppedThere;
 use crate::checks::direct::Residency;
+use crate::doctor::ServedReading;
 use crate::doctor::cpu::ProcessorReading;
 use crate::host::{machine, residency, sockets};
 use crate::sensors::{DiskCounters, Disks, Sample, Sampler, read};
@@ -38,6 +39,8 @@ pub struct AgentService {
     /// The server that was found last: its port, its process, when that began. Looking for one costs more
     /// than any other request.
     server: Mutex<Option<(u16, u32, u64)>>,
+    /// Has a server of ours report.
+    reports: fn(u32) -> Option<ServedReading>,
 }
 
 /// What an agent may do besides reading.
@@ -61,7 +64,14 @@ impl AgentService {
             rights,
             dropping: Mutex::new(()),
             server: Mutex::new(None),
+            reports: |_| None,
         }
+    }
+
+    /// The same, with what has the server of a process report of itself.
+    #[must_use]
+    pub fn with_reports(self, reports: fn(u32) -> Option<ServedReading>) -> Self {
+        Self { reports, ..self }
     }
 
     /// Whether this process may drop caches at all.
@@ -136,6 +146,7 @@ impl AgentService {
             agent: read::one_process(std::process::id()),
             processor: server.map(|server| ProcessorReading::of(&[server])),
             disks: used.collect(),
+            served: server.and_then(self.reports),
         }
     }
 

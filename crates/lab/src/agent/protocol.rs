@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use crate::checks::cache::DroppedThere;
+use crate::doctor::ServedReading;
 use crate::doctor::cpu::ProcessorReading;
 use crate::host::Machine;
 use crate::sensors::{CoreTimes, DiskCounters, ProcessCpu};
@@ -101,6 +102,9 @@ pub struct Counters {
     /// The disks of its machine that did anything.
     #[serde(default)]
     pub disks: Vec<DiskCounters>,
+    /// What the server behind the port reports of itself, where it is outboard's.
+    #[serde(default)]
+    pub served: Option<ServedReading>,
 }
 
 /// The samples of one second.

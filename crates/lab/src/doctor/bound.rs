@@ -77,6 +77,18 @@ pub struct CpuUse {
     /// The quota of its cgroup, if it has one.
     #[serde(default)]
     pub quota: Option<Quota>,
+    /// How long anything waited for a core, by the kernel's account of pressure.
+    #[serde(default)]
+    pub pressure: Option<Pressure>,
+}
+
+/// Part of the time for which some task waited for a core. Source: the kernel's psi.rst.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// The file that says so: `/proc/pressure/cpu`, or that of the process's cgroup.
+    pub file: String,
+    /// Part of the time.
+    pub part: f64,
 }
 
 /// How much of the processors a cgroup may use, and what came of it.

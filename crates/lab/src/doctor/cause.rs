@@ -11,7 +11,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CpuUse, Quota};
+use super::{ClientUse, CpuUse, Examination, Quota};
+use crate::units::Rate;
+
+use super::verdict::NEAR;
 
 /// Waiting for a core that something else has is reported from here on.
 pub(super) const CROWDED: f64 = 0.15;
@@ -30,6 +33,20 @@ pub enum Cause {
     Quota(Quota),
     /// It neither computes nor waits for its disk: a rate limit of its own, or one request at a time.
     WaitsByItself,
+    /// Other clients of the same server take a part of the disk.
+    OtherClients {
+        /// The busiest ones.
+        clients: Vec<ClientUse>,
+    },
+    /// One member of an array or a stripe is slower than the others.
+    SlowMember {
+        /// Its name.
+        name: String,
+        /// Whether it is on another machine.
+        is_remote: bool,
+        /// What the disk would carry if that member were as fast as the next slowest, where it is known.
+        without: Option<Rate>,
+    },
 }
 
 impl Cause {
@@ -40,6 +57,68 @@ impl Cause {
             Some(quota) if quota.throttled >= THROTTLED => Self::Quota(quota.clone()),
             _ if is_crowded => Self::Starved,
             _ => Self::Computes,
+        }
+    }
+
+    /// Why a disk is the limit, as its server reports it.
+    pub(super) fn of_disk(examination: &Examination) -> Option<Self> {
+        let served = examination.served.as_ref()?;
+        let clients = served.rivals(examination.rate);
+        if !clients.is_empty() {
+            return Some(Self::OtherClients { clients });
+        }
+        if let Some(slow) = served.slow_member(examination.job.direction) {
+            return Some(Self::SlowMember {
+                name: slow.name.clone(),
+                is_remote: slow.is_remote,
+                without: None,
+            });
+        }
+        let is_near = |rate: Rate| examination.rate.0 >= rate.0 * NEAR;
+        served.stripe_rate().filter(|rate| is_near(*rate))?;
+        let (slow, next) = served.slow_disk()?;
+        Some(Self::SlowMember {
+            name: slow.name.clone(),
+            is_remote: false,
+            without: Some(Rate(next.0 * served.stripe.len() as f64)),
+        })
+    }
+
+    /// What is there without the cause, of a target of `rate`.
+    pub(super) fn without(&self, rate: Rate) -> Option<Rate> {
+        match self {
+            Self::OtherClients { clients } => {
+                let others: f64 = clients.iter().map(|client| client.rate.0).sum();
+                Some(Rate(rate.0 + others))
+            }
+            Self::SlowMember { without, .. } => *without,
+            _ => None,
+        }
+    }
+
+    /// The limit as the object of a sentence, where that is not the part itself.
+    pub(super) fn noun(&self) -> Option<String> {
+        match self {
+            Self::WaitsByItself => {
+                Some("the server, which neither computes nor waits for its disk".to_owned())
+            }
+            Self::OtherClients { clients } => {
+                let each = clients.iter();
+                let each = each.map(|client| format!("{} ({})", client.name, client.rate));
+                let each: Vec<String> = each.collect();
+                let subject = match each.len() {
+                    1 => "another client",
+                    _ => "other clients",
+                };
+                Some(format!("{subject} of the same disk: {}", each.join(", ")))
+            }
+            Self::SlowMember {
+                name, is_remote, ..
+            } => Some(match is_remote {
+                true => format!("the remote member {name}"),
+                false => format!("the slow member {name}"),
+            }),
+            Self::Computes | Self::Starved | Self::Quota(_) => None,
         }
     }
 
@@ -59,6 +138,23 @@ impl Cause {
                  that it takes one at a time (threads, connections)."
                     .to_owned(),
             ),
+            Self::OtherClients { clients } => {
+                let names: Vec<&str> = clients.iter().map(|client| client.name.as_str()).collect();
+                Some(format!(
+                    "Measure while {} has nothing to do, or give each its own disk: the disk is shared fairly, and is not \
+                     slow by itself.",
+                    names.join(" and ")
+                ))
+            }
+            Self::SlowMember {
+                name, is_remote, ..
+            } => Some(match is_remote {
+                true => format!(
+                    "Look at {name}: its wire and its machine (`outboard doctor` there). Reads leave it alone with \
+                     --write-mostly, and writes wait for it as long as it is a member."
+                ),
+                false => format!("Replace {name} by a disk that is as fast as the others."),
+            }),
         }
     }
 }

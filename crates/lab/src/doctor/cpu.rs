@@ -8,9 +8,9 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CpuUse, Quota};
+use super::{CpuUse, Pressure, Quota};
 use crate::agent::protocol::Counters;
-use crate::sensors::{CoreTimes, QuotaCounters, cgroup, read};
+use crate::sensors::{CoreTimes, PressureCounter, QuotaCounters, cgroup, read};
 use crate::units::Nanos;
 
 /// Processes of one end that are followed.
@@ -39,6 +39,9 @@ pub struct ProcessorReading {
     pub threads: Vec<(u32, u32, ThreadTimes)>,
     /// The quotas of the first process.
     pub quotas: Vec<QuotaCounters>,
+    /// How long tasks of its cgroup waited for a core, or all tasks of the machine.
+    #[serde(default)]
+    pub pressure: Option<PressureCounter>,
 }
 
 impl ProcessorReading {
@@ -62,6 +65,7 @@ impl ProcessorReading {
                 .map(|((process, thread), times)| (process, thread, times))
                 .collect(),
             quotas: first.map(cgroup::quotas).unwrap_or_default(),
+            pressure: first.and_then(cgroup::processor_pressure),
         }
     }
 
@@ -93,6 +97,14 @@ impl ProcessorReading {
         };
         let quotas = self.quotas.iter().filter_map(throttled);
         cpu.quota = quotas.max_by(|a, b| a.throttled.total_cmp(&b.throttled));
+        cpu.pressure = match (&self.pressure, &before.pressure) {
+            (Some(last), Some(first)) if last.file == first.file => Some(Pressure {
+                file: last.file.clone(),
+                part: Nanos(last.waited.0.saturating_sub(first.waited.0)).seconds()
+                    / elapsed.seconds(),
+            }),
+            _ => None,
+        };
         Some(cpu)
     }
 }
@@ -167,6 +179,7 @@ pub fn busiest(before: &Threads, after: &Threads, elapsed: Nanos) -> Option<(Cpu
         waiting,
         cipher: None,
         quota: None,
+        pressure: None,
     };
     Some((cpu, together))
 }
@@ -202,5 +215,6 @@ pub fn of_counters(before: &Counters, after: &Counters, who: String) -> Option<C
         waiting: 0.0,
         cipher: None,
         quota: None,
+        pressure: None,
     })
 }

@@ -2,12 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BareWire, Bound, ConnectTimes, FlushTimes, Stage};
+use super::{
+    BareWire, Bound, ConnectTimes, Evidence, FlushTimes, ReadaheadTrials, ServedUse, Stage,
+};
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
 
 /// A target that exceeds a bound by more than this has refuted it.
 pub(super) const PASSED: f64 = 1.03;
+/// Less than this in flight is no remark.
+const IN_FLIGHT_SMALL: f64 = 0.05;
 /// More than this in flight is no excuse.
 const IN_FLIGHT_MAX: f64 = 0.3;
 
@@ -96,6 +100,9 @@ pub struct Examination {
     pub way: Vec<Stage>,
     /// The requests.
     pub job: DoctorJob,
+    /// Whether each write is flushed before the next one.
+    #[serde(default)]
+    pub is_flushed: bool,
     /// The throughput: the middle of what was measured.
     pub rate: Rate,
     /// The most of what was measured. What is faster by chance is no help.
@@ -118,6 +125,12 @@ pub struct Examination {
     /// The wire by itself, both ways.
     #[serde(default)]
     pub wire: Option<BareWire>,
+    /// What one of our own servers did meanwhile, and for which others.
+    #[serde(default)]
+    pub served: Option<ServedUse>,
+    /// What other readaheads bring, of a job through the page cache.
+    #[serde(default)]
+    pub readahead: Option<ReadaheadTrials>,
     /// What a flush adds to a write, where the target is written.
     #[serde(default)]
     pub flush: Option<FlushTimes>,
@@ -132,6 +145,39 @@ impl Examination {
     #[must_use]
     pub(super) fn has_passed(&self, rate: Rate) -> bool {
         self.rate.0 > rate.0 * (PASSED + self.in_flight_part.clamp(0.0, IN_FLIGHT_MAX))
+    }
+
+    /// Of a disk that was measured by itself, other clients of its server leave less to the target.
+    pub fn share_disk(&mut self) {
+        let Some(served) = &self.served else {
+            return;
+        };
+        for bound in self
+            .bounds
+            .iter_mut()
+            .filter(|bound| bound.part == Stage::Disk)
+        {
+            if let Evidence::Alone { how } = &mut bound.evidence
+                && let Some(left) = served.left_by_others(bound.rate, self.rate)
+            {
+                let others = served.of_others();
+                *how = format!("{how}: {}, of which others take {others}", bound.rate);
+                bound.rate = left;
+            }
+        }
+    }
+
+    /// Remarks on a rate of only so many bytes, of which what was in flight at both ends of the time is a large part.
+    pub fn remark_in_flight(&mut self, moved: Bytes) {
+        if self.in_flight_part <= IN_FLIGHT_SMALL {
+            return;
+        }
+        let percent = self.in_flight_part.min(1.0) * 100.0;
+        self.remarks.push(format!(
+            "{} were in flight of only {moved} that were moved: rates are as uncertain as {percent:.0} %. More --seconds, or \
+             fewer and smaller requests, are more precise.",
+            self.job.in_flight()
+        ));
     }
 
     /// Notes that nothing is known of `part`, and why.

@@ -190,6 +190,8 @@ fn arguments(source: &LoadSource, job: &DoctorJob, time: Duration, output: &Path
         // What a cache holds is part of what is measured; a caller that wants it empty empties it.
         ("invalidate", "0".to_owned()),
         ("randrepeat", "0".to_owned()),
+        // Most programs do not announce how they read: fio would have the kernel read twice as much ahead.
+        ("fadvise_hint", "0".to_owned()),
         ("norandommap", "1".to_owned()),
         ("allow_file_create", "0".to_owned()),
         ("fallocate", "none".to_owned()),

@@ -39,18 +39,25 @@ mod effect;
 mod examination;
 mod flush;
 pub mod load;
+mod readahead;
+mod server_report;
 mod stage;
 mod text;
 mod verdict;
 mod wire;
 mod wording;
 
-pub use bound::{Bound, CpuUse, Evidence, Quota};
+pub use bound::{Bound, CpuUse, Evidence, Pressure, Quota};
 pub use cause::Cause;
 pub use connect::ConnectTimes;
 pub use effect::{PAIRS_MIN, needs_pairs};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
-pub use flush::FlushTimes;
+pub use flush::{DeviceFlushes, FlushTimes};
+pub use readahead::{ReadaheadTrial, ReadaheadTrials};
+pub use server_report::{
+    AnsweredRequests, ClientReading, ClientUse, ExportReading, MemberReading, MemberUse,
+    ServedReading, ServedUse, StripeMember,
+};
 pub use stage::Stage;
 pub use text::text;
 pub use verdict::{NextBottleneck, Verdict, VerdictBasis, diagnose};

@@ -14,6 +14,8 @@ pub enum Stage {
     Queue,
     /// This machine's memory, which answers in place of the disk.
     Cache,
+    /// What this machine's kernel reads before it is requested.
+    Readahead,
     /// The processor time of this end: filesystem, device, client.
     Client,
     /// Encryption, on either end.
@@ -26,20 +28,24 @@ pub enum Stage {
     Server,
     /// What keeps the bytes.
     Disk,
+    /// What makes written bytes durable: a disk that takes writes at once may take long to flush them.
+    Flush,
 }
 
 impl Stage {
     /// All of them, in their order on the path.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Generator,
         Self::Queue,
         Self::Cache,
+        Self::Readahead,
         Self::Client,
         Self::Cipher,
         Self::Protocol,
         Self::Wire,
         Self::Server,
         Self::Disk,
+        Self::Flush,
     ];
 
     /// In one word.
@@ -49,12 +55,14 @@ impl Stage {
             Self::Generator => "generator",
             Self::Queue => "queue",
             Self::Cache => "cache",
+            Self::Readahead => "readahead",
             Self::Client => "client",
             Self::Cipher => "cipher",
             Self::Protocol => "protocol",
             Self::Wire => "wire",
             Self::Server => "server",
             Self::Disk => "disk",
+            Self::Flush => "flush",
         }
     }
 }

@@ -11,7 +11,7 @@ pub fn text(examination: &Examination, verdict: &Verdict) -> String {
     let mut out = format!("{}: {}\n", examination.target, examination.about);
     let job = examination.job;
     out.push_str(&format!(
-        "{} {} at a time, {}, {} at once: {}\n\n",
+        "{} {} at a time, {}, {} at once{}: {}\n\n",
         match job.direction {
             crate::plan::Direction::Read => "Reading",
             crate::plan::Direction::Write => "Writing",
@@ -22,6 +22,11 @@ pub fn text(examination: &Examination, verdict: &Verdict) -> String {
             crate::plan::Pattern::Random => "at random",
         },
         job.depth,
+        if examination.is_flushed {
+            ", each flushed"
+        } else {
+            ""
+        },
         examination.rate
     ));
     out.push_str(&table(examination, verdict));

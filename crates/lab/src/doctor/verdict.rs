@@ -88,8 +88,8 @@ pub struct Verdict {
 pub fn diagnose(examination: &Examination) -> Verdict {
     let judged = Analysis::of(examination);
     let (limiter, ground) = judged.limiter();
-    let next = judged.next_bottleneck_of(&limiter);
     let cause = judged.cause_of(&limiter, ground);
+    let next = judged.next_bottleneck_of(&limiter, cause.as_ref());
     let verdict = Verdict {
         sentence: wording::sentence(examination, &limiter, ground, cause.as_ref()),
         evidence: wording::evidence(&judged, &limiter, ground),
@@ -166,6 +166,9 @@ impl<'a> Analysis<'a> {
         // The advice was tried, and helps.
         if self.is_short_of_requests() {
             return (vec![Stage::Queue], VerdictBasis::Bound);
+        }
+        if self.suspects.contains(&Stage::Disk) && self.waits_for_member() {
+            return (vec![Stage::Disk], VerdictBasis::Sign);
         }
         let least = self.least(|bound| self.suspects.contains(&bound.part));
         let mut left = self.without_bound();
@@ -245,6 +248,13 @@ impl<'a> Analysis<'a> {
                 .any(|sub| sub.replaced == [Stage::Queue])
     }
 
+    /// Whether requests queue at one member of the server's array, and nowhere else in it.
+    fn waits_for_member(&self) -> bool {
+        let direction = self.examination.job.direction;
+        let served = self.examination.served.as_ref();
+        served.is_some_and(|served| served.full_member(direction).is_some())
+    }
+
     /// Another part with a bound that is as good as the same.
     fn tied_with(&self, bound: &Bound) -> Option<Stage> {
         let is_other = |other: &Bound| {
@@ -277,6 +287,9 @@ impl<'a> Analysis<'a> {
         let [only] = limiter else {
             return None;
         };
+        if *only == Stage::Disk {
+            return Cause::of_disk(self.examination);
+        }
         match (&self.bound_of(*only)?.evidence, ground) {
             (Evidence::Busy(_), VerdictBasis::Elimination) if *only == Stage::Server => {
                 Some(Cause::WaitsByItself)
@@ -322,13 +335,22 @@ impl<'a> Analysis<'a> {
 
     /// The least bound of what is not the limiter, or what was reached without the limiter: with more
     /// taken out than the limiter, the path would not be faster with the limiter alone taken out.
-    fn next_bottleneck_of(&self, limiter: &[Stage]) -> Option<NextBottleneck> {
+    fn next_bottleneck_of(
+        &self,
+        limiter: &[Stage],
+        cause: Option<&Cause>,
+    ) -> Option<NextBottleneck> {
         let rate = self.examination.rate.0;
+        // Requests take less time without other clients.
+        let is_shared = matches!(cause, Some(Cause::OtherClients { .. }));
         let other = |bound: &Bound| {
             let parts = [bound.part, refined(bound)];
-            bound.rate.0 > rate && !parts.iter().any(|part| limiter.contains(part))
+            let counts = !is_shared || bound.part != Stage::Queue;
+            counts && bound.rate.0 > rate && !parts.iter().any(|part| limiter.contains(part))
         };
-        let wall = self.least(other);
+        // A larger readahead was measured on all of the path, so that no bound holds below its rate.
+        let is_measured = limiter == [Stage::Readahead];
+        let wall = self.least(|bound| !is_measured && other(bound));
         let wall = wall.map(|bound| (Some(bound.part), bound.rate));
         let subs = self.examination.substitutions.iter();
         let without = subs.filter(|sub| {
@@ -336,7 +358,9 @@ impl<'a> Analysis<'a> {
             limiter.iter().all(out) && sub.rate.0 > rate * PASSED
         });
         let reached = without.map(|sub| (self.explain(sub), sub.rate));
-        let all = wall.into_iter().chain(reached);
+        let without = cause.and_then(|cause| cause.without(self.examination.rate));
+        let without = without.map(|rate| (Some(Stage::Disk), rate));
+        let all = wall.into_iter().chain(reached).chain(without);
         let (part, wall) = all.min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
         (rate > 0.0).then(|| NextBottleneck {
             part,

@@ -3,7 +3,10 @@
 use super::cause::CROWDED;
 use super::effect::Effect;
 use super::verdict::{Analysis, NextBottleneck, VerdictBasis};
-use super::{Bound, Cause, CpuUse, Evidence, Examination, Stage, Substitution, wire};
+use super::{
+    Bound, Cause, ClientUse, CpuUse, Evidence, Examination, MemberUse, ServedUse, Stage,
+    StripeMember, Substitution, wire,
+};
 use crate::units::Rate;
 
 /// What a part is in a sentence.
@@ -12,23 +15,23 @@ const fn noun(part: Stage) -> &'static str {
         Stage::Generator => "the load itself",
         Stage::Queue => "how little is asked for at once",
         Stage::Cache => "the memory of this machine, which answers in place of the disk",
+        Stage::Readahead => "how little the kernel reads ahead",
         Stage::Client => "the processor of this end",
         Stage::Cipher => "the encryption",
         Stage::Protocol => "the protocol, which waits more than it moves",
         Stage::Wire => "the wire",
         Stage::Server => "the processor of the server",
         Stage::Disk => "the disk",
+        Stage::Flush => "the flush, which makes writes durable",
     }
 }
 
 /// What a part is in a sentence, where its cause is known.
 fn noun_of(part: Stage, cause: Option<&Cause>) -> String {
     match cause {
-        Some(Cause::WaitsByItself) => {
-            "the server, which neither computes nor waits for its disk".to_owned()
-        }
         Some(Cause::Quota(_)) => format!("a quota on {}", noun(part)),
-        _ => noun(part).to_owned(),
+        Some(cause) => cause.noun().unwrap_or_else(|| noun(part).to_owned()),
+        None => noun(part).to_owned(),
     }
 }
 
@@ -88,12 +91,57 @@ pub(super) fn evidence(
     {
         lines.push(reached(judged.examination.rate, bound));
     }
+    if limiter.contains(&Stage::Disk) {
+        let served = judged.examination.served.as_ref();
+        lines.extend(
+            served
+                .into_iter()
+                .flat_map(|served| served_by(judged, served)),
+        );
+    }
     lines.extend(substitutions(judged, limiter));
     if matches!(ground, VerdictBasis::Elimination | VerdictBasis::Undecided) {
         lines.extend(ruled_out(judged, limiter));
     }
     lines.extend(judged.passed.iter().map(|bound| passed(bound)));
     lines
+}
+
+/// What the server reports of its disk: other clients, members that were waited for, disks of a stripe.
+fn served_by(judged: &Analysis<'_>, served: &ServedUse) -> Vec<String> {
+    let job = &judged.examination.job;
+    let others = served.rivals(judged.examination.rate).into_iter();
+    let others = others.map(|other| {
+        let ClientUse { name, export, rate } = other;
+        format!(
+            "{name} moved {rate} of the export {export:?} meanwhile, which is on the same disk."
+        )
+    });
+    let member = served.slow_member(job.direction).map(|slow| {
+        format!(
+            "Of the {} requests at once, {} were waiting for {} on average{}.",
+            job.depth,
+            crate::units::significant(slow.in_flight),
+            slow.name,
+            queueing(slow)
+        )
+    });
+    let disk = served.slow_disk().map(|(slow, next)| {
+        let count = served.stripe.len();
+        let StripeMember { name, rate } = slow;
+        format!(
+            "Each of the {count} disks of the stripe gets the same part: {name} carries {rate}, and the next slowest {next}."
+        )
+    });
+    others.chain(member).chain(disk).collect()
+}
+
+/// How long a request takes at a member, against one alone.
+fn queueing(member: &MemberUse) -> String {
+    match (member.latency, member.alone) {
+        (Some(loaded), Some(alone)) => format!(", {loaded} each, and {alone} for one alone"),
+        _ => String::new(),
+    }
 }
 
 /// What a bound is worth that the target is beyond.
@@ -142,6 +190,13 @@ fn busy(cpu: &CpuUse) -> String {
         text.push_str(&format!(
             " and got a core for {got:.0} %: other programs, or other threads, had it"
         ));
+        if let Some(pressure) = cpu.pressure.as_ref().filter(|found| found.part >= CROWDED) {
+            text.push_str(&format!(
+                " (tasks waited for a core in {:.0} % of the time, by {})",
+                (pressure.part * 100.0).min(100.0),
+                pressure.file
+            ));
+        }
     }
     if let Some(share) = cpu.cipher {
         text.push_str(&format!(", {:.0} % of it encryption", share * 100.0));
@@ -261,6 +316,11 @@ pub(super) fn advice(
              the disk."
                 .to_owned()
         }
+        Stage::Readahead => {
+            let trials = judged.examination.readahead.as_ref();
+            let advice = trials.and_then(|trials| trials.advice());
+            advice.unwrap_or_else(|| "Have the kernel read more ahead.".to_owned())
+        }
         Stage::Client => {
             "Give this end a faster core, larger requests, or fewer layers between the program and \
              the disk."
@@ -288,7 +348,22 @@ pub(super) fn advice(
              end."
                 .to_owned()
         }
+        Stage::Flush => flush_advice(judged.examination),
     }
+}
+
+/// The writes themselves are not slow, so that a faster disk for writes is no help.
+fn flush_advice(examination: &Examination) -> String {
+    let often = match examination.is_flushed {
+        true => "Flush less often (several writes for each flush, or group commit)",
+        false => {
+            "Have writes flushed less often: look for `sync` and `dirsync` among the mount's options and for a server \
+             or a disk without a write cache"
+        }
+    };
+    format!(
+        "{often}, or take a disk with a cache that survives a power cut. The writes are not slow by themselves."
+    )
 }
 
 fn queue_advice(judged: &Analysis<'_>, next: Option<&NextBottleneck>) -> String {

@@ -348,6 +348,7 @@ mod tests {
             agent: cpu(second * 100, second, 1),
             processor: None,
             disks: Vec::new(),
+            served: None,
         }
     }
 

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::Nanos;
+
 /// Where the hierarchies are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 /// Cgroups above a process that are read.
@@ -27,6 +29,40 @@ pub struct QuotaCounters {
     pub periods: u64,
     /// Periods in which the quota was used up before their end.
     pub throttled: u64,
+}
+
+/// How long tasks waited for a core.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PressureCounter {
+    /// The file: `cpu.pressure` of a cgroup, or `/proc/pressure/cpu`.
+    pub file: String,
+    /// The time for which some task waited.
+    pub waited: Nanos,
+}
+
+/// The pressure on the processors in the cgroup of process `pid`, or on the machine's.
+#[must_use]
+pub fn processor_pressure(pid: u32) -> Option<PressureCounter> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let own = directories(&text, Path::new(ROOT));
+    let own = own
+        .into_iter()
+        .map(|directory| directory.join("cpu.pressure"));
+    own.chain([PathBuf::from("/proc/pressure/cpu")])
+        .find_map(|path| {
+            let text = fs::read_to_string(&path).ok()?;
+            Some(PressureCounter {
+                file: path.to_string_lossy().into_owned(),
+                waited: parse_pressure(&text)?,
+            })
+        })
+}
+
+/// The total of `some avg10=… total=MICROSECONDS`.
+fn parse_pressure(text: &str) -> Option<Nanos> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    let micros: u64 = line.rsplit_once("total=")?.1.trim().parse().ok()?;
+    Some(Nanos(micros.saturating_mul(1000)))
 }
 
 /// The quotas that process `pid` is subject to.
@@ -96,6 +132,14 @@ fn field(stat: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pressure_on_processors_is_that_of_some_tasks() {
+        let text =
+            "some avg10=56.93 avg60=46.34 avg300=65.86 total=2427\nfull avg10=0.00 total=9\n";
+        assert_eq!(parse_pressure(text), Some(Nanos(2_427_000)));
+        assert_eq!(parse_pressure("full avg10=0.00 total=9\n"), None);
+    }
 
     #[test]
     fn a_quota_is_parsed_and_max_is_none() {

@@ -81,6 +81,17 @@ pub fn parse(text: &str) -> Vec<DiskCounters> {
     text.lines().filter_map(device).collect()
 }
 
+/// The flushes of the device called `name` since boot, and the milliseconds that they took. Source: the kernel's
+/// iostats.rst, fields 16 and 17; none before Linux 5.5.
+#[must_use]
+pub fn flushes(text: &str, name: &str) -> Option<(u64, u64)> {
+    let mut lines = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let words = lines.find(|words| words.get(2) == Some(&name))?;
+    Some((words.get(18)?.parse().ok()?, words.get(19)?.parse().ok()?))
+}
+
 fn device(line: &str) -> Option<DiskCounters> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let count = |index: usize| words.get(index)?.parse::<u64>().ok();

@@ -38,7 +38,7 @@ pub mod stat;
 mod sysfs;
 pub mod thermal;
 
-pub use cgroup::QuotaCounters;
+pub use cgroup::{PressureCounter, QuotaCounters};
 pub use counter::{Counter, Gauge};
 pub use disks::DiskCounters;
 pub use interrupts::Interrupts;

@@ -30,6 +30,12 @@ pub fn device(name: &str) -> Option<DiskCounters> {
     devices().into_iter().find(|device| device.name == name)
 }
 
+/// The flushes of the device called `name`, and the milliseconds that they took.
+#[must_use]
+pub fn flushes(name: &str) -> Option<(u64, u64)> {
+    disks::flushes(&text("/proc/diskstats")?, name)
+}
+
 /// Every core's interrupts, and their sources.
 #[must_use]
 pub fn interrupts() -> Interrupts {

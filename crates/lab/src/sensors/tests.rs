@@ -61,6 +61,18 @@ fn a_device_is_read_in_sectors_of_512_bytes() {
 }
 
 #[test]
+fn flushes_are_found_by_the_devices_name() {
+    let line = "7 0 loop0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 42 1260";
+    assert_eq!(disks::flushes(line, "loop0"), Some((42, 1260)));
+    assert_eq!(disks::flushes(line, "loop1"), None);
+    // Before Linux 5.5.
+    assert_eq!(
+        disks::flushes("7 0 loop0 1 2 3 4 5 6 7 8 9 10 11", "loop0"),
+        None
+    );
+}
+
+#[test]
 fn a_counter_that_went_back_gives_zero() {
     let mut later = disks::parse("7 0 loop0 10 0 100 0 5 0 50 0").remove(0);
     let earlier = later.clone();

@@ -57,6 +57,7 @@ impl Client {
         ClientFigures {
             id: self.id,
             peer: self.peer.label.clone(),
+            process: self.peer.process,
             address: self.peer.address,
             certificate: self.peer.certificate_name.clone(),
             size: self.size,

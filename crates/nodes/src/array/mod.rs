@@ -81,7 +81,7 @@ pub use self::options::{
 pub(crate) use self::parity::tests::writer as parity_writer;
 pub(crate) use self::redundant::range_locks;
 pub use self::status::{
-    ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus, PLACES_MAX, Scrubbed,
-    SyncKind, SyncStatus,
+    ArrayEvent, ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus, OperationIo,
+    PLACES_MAX, Scrubbed, SyncKind, SyncStatus,
 };
 pub(crate) use self::sync::rate;

@@ -79,8 +79,47 @@ pub struct MemberStatus {
     pub remote: bool,
     /// Read errors that were repaired from other members.
     pub corrected: u64,
+    /// What it answered since it was opened.
+    pub io: MemberIo,
     /// Why it failed.
     pub why: Option<String>,
+}
+
+/// Requests that a member answered since it was opened. Bytes that the kernel sends from its file to a socket are not
+/// among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemberIo {
+    /// Reads.
+    pub read: OperationIo,
+    /// Writes.
+    pub write: OperationIo,
+}
+
+/// Requests of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OperationIo {
+    /// How many.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their time, all of them together, nanoseconds.
+    pub nanos: u64,
+}
+
+impl MemberIo {
+    /// None yet.
+    pub(in crate::array) const NONE: Self = Self {
+        read: OperationIo::NONE,
+        write: OperationIo::NONE,
+    };
+}
+
+impl OperationIo {
+    const NONE: Self = Self {
+        requests: 0,
+        bytes: 0,
+        nanos: 0,
+    };
 }
 
 impl MemberStatus {
@@ -94,6 +133,7 @@ impl MemberStatus {
             fail_fast: false,
             remote: false,
             corrected: 0,
+            io: MemberIo::NONE,
             why: None,
         }
     }

@@ -22,7 +22,8 @@ use super::layout::{Run, linear, raid0};
 use super::level::{LevelForm, refused_in_use, takeover};
 use super::member::Member;
 use super::{
-    ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, MemberState, MemberStatus, Raid0Layout,
+    ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, MemberIo, MemberState, MemberStatus,
+    Raid0Layout,
 };
 use crate::guard::{admit, flush};
 use crate::{Linear, Segment, Stripe};
@@ -79,6 +80,7 @@ impl Striped {
             fail_fast: member.superblock.fail_fast,
             remote: member.remote,
             corrected: 0,
+            io: MemberIo::NONE,
             why: None,
         };
         ArrayStatus {

@@ -3,7 +3,8 @@
 
 use nodes::array::format::layout_name;
 use nodes::array::{
-    ArrayStatus, MemberState, MemberStatus, Scrubbed, SyncKind, SyncStatus, Takeover,
+    ArrayStatus, MemberIo, MemberState, MemberStatus, OperationIo, Scrubbed, SyncKind, SyncStatus,
+    Takeover,
 };
 use serde::{Deserialize, Serialize};
 
@@ -120,9 +121,52 @@ pub(crate) struct MemberReport {
     pub(crate) remote: bool,
     /// Read errors that were repaired from others.
     pub(crate) corrected: u64,
+    /// Requests that it answered, other than those that the kernel answers from its file.
+    #[serde(default, skip_serializing_if = "MemberIoReport::is_none")]
+    pub(crate) io: MemberIoReport,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
+}
+
+/// What a member answered since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct MemberIoReport {
+    /// Reads.
+    pub(crate) read: OperationReport,
+    /// Writes.
+    pub(crate) write: OperationReport,
+}
+
+/// Requests of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct OperationReport {
+    /// How many.
+    pub(crate) requests: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Their time, all of them together, nanoseconds.
+    pub(crate) nanos: u64,
+}
+
+impl MemberIoReport {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<MemberIo> for MemberIoReport {
+    fn from(io: MemberIo) -> Self {
+        let operation = |of: OperationIo| OperationReport {
+            requests: of.requests,
+            bytes: of.bytes,
+            nanos: of.nanos,
+        };
+        Self {
+            read: operation(io.read),
+            write: operation(io.write),
+        }
+    }
 }
 
 /// The state of a member.
@@ -296,6 +340,7 @@ impl MemberReport {
             fail_fast: member.fail_fast,
             remote: member.remote,
             corrected: member.corrected,
+            io: member.io.into(),
             why: member.why.clone(),
         }
     }

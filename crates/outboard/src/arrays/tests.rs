@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nodes::array::format::{Level, Version};
 use nodes::array::{
-    ArrayEvent, ArrayStatus, BitmapStatus, MemberState, MemberStatus, Scrubbed, SyncKind,
+    ArrayEvent, ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus, Scrubbed, SyncKind,
     SyncStatus, Takeover,
 };
 
@@ -51,6 +51,7 @@ fn of(name: &str, part: Option<u16>) -> MemberStatus {
         fail_fast: false,
         remote: false,
         corrected: 0,
+        io: MemberIo::default(),
         why: None,
     }
 }

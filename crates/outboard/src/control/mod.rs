@@ -17,6 +17,7 @@ pub(crate) mod client;
 mod moves;
 pub(crate) mod place;
 pub(crate) mod server;
+pub(crate) mod server_report;
 mod snapshots;
 #[cfg(test)]
 mod tests;

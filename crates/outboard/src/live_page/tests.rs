@@ -27,6 +27,7 @@ fn client(id: u64, figures: Figures) -> ClientFigures {
         id,
         peer: format!("192.168.1.7:{id}"),
         address: None,
+        process: None,
         certificate: None,
         size: 1 << 20,
         connected_seconds: 3,

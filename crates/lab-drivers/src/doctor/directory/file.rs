@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use engine::clock;
 use lab::doctor::FlushTimes;
-use lab::units::{Bytes, MIB, Nanos, Rate};
+use lab::units::{Bytes, MIB, Nanos};
 use tempfile::NamedTempFile;
 
 use super::super::directory_info::DirectoryInfo;
@@ -129,8 +129,9 @@ impl TestFile {
 }
 
 impl TestFile {
-    /// What a flush of a file of our own adds to a write of `len` bytes, which are written at `rate`; none where it is not our own, or where it fails.
-    pub(super) fn flush_times(&self, len: Bytes, rate: Rate) -> Option<FlushTimes> {
+    /// What a flush of a file of our own adds to a write of `len` bytes, which takes `alone` past the page cache; none
+    /// where it is not our own, or where it fails.
+    pub(super) fn flush_times(&self, len: Bytes, alone: Nanos) -> Option<FlushTimes> {
         let file = self.own.as_ref()?.as_file();
         let mut piece = vec![0; usize::try_from(len.0).ok()?];
         fill(&mut piece, &mut u64::from(std::process::id()));
@@ -147,7 +148,7 @@ impl TestFile {
             };
             all.push((time(begun, written), time(written, flushed)));
         }
-        FlushTimes::middle(&all, Nanos::of_transfer(len, rate))
+        FlushTimes::middle(&all, alone)
     }
 }
 

@@ -115,6 +115,7 @@ fn threads_and_quotas_of_another_machine_are_counted_with_their_waiting() {
                     waiting: Nanos::from_ms(waiting_ms),
                 },
             )],
+            pressure: None,
             quotas: vec![QuotaCounters {
                 file: "/sys/fs/cgroup/nbd/cpu.max".into(),
                 cores: 0.05,
@@ -123,6 +124,7 @@ fn threads_and_quotas_of_another_machine_are_counted_with_their_waiting() {
             }],
         }),
         disks: Vec::new(),
+        served: None,
     };
     let verdict = |waiting_ms: u64, throttled: u64| {
         let (before, after) = (counters(1, 0, 0), counters(3, waiting_ms, throttled));
@@ -164,6 +166,7 @@ fn only_a_disk_that_moved_the_bytes_is_a_bound() {
         agent: None,
         processor: None,
         disks,
+        served: None,
     };
     let before = counters(1, vec![disk("sda", 0, 0), disk("sdb", 0, 0)]);
     let after = counters(3, vec![disk("sda", 40 * MIB, 1900), disk("sdb", MIB, 2000)]);
@@ -248,21 +251,4 @@ fn pairs_decide_what_one_measurement_does_not() {
     assert_eq!(judge(&[0.995, 1.0, 1.004]), [Stage::Wire, Stage::Server]);
     // Scatter decides nothing.
     assert!(judge(&[0.8, 1.3, 1.1]).contains(&Stage::Disk));
-}
-
-/// "The disk" was named, also where its flush took the time.
-#[test]
-fn a_slow_flush_is_reported_apart_from_the_write() {
-    let job = export(20.0).job;
-    let ms = |write: u64, flush: u64| (Nanos::from_ms(write), Nanos::from_ms(flush));
-    let times =
-        FlushTimes::middle(&[ms(0, 52), ms(1, 49), ms(0, 51)], Nanos::from_ms(1)).expect("some");
-    let remark = times.remark(&job).expect("it is slow");
-    assert!(
-        remark.starts_with("A flush takes 50.0 ms, and the write of 128 KiB before it 1.00 ms"),
-        "{remark}"
-    );
-    let fast = FlushTimes::middle(&[ms(0, 6)], Nanos::from_ms(4)).expect("one");
-    assert_eq!(fast.remark(&job), None);
-    assert_eq!(FlushTimes::middle(&[], Nanos(0)), None);
 }

@@ -1,8 +1,11 @@
 //! Verdicts on known figures, what holds of every verdict, and the look at threads.
 
 mod close_limits;
+mod flush;
 mod model;
 mod properties;
+mod readahead;
+mod server_report;
 mod study_c;
 mod threads;
 mod verdicts;
@@ -33,6 +36,7 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
             block_size: Bytes(64 << 10),
             depth: 32,
         },
+        is_flushed: false,
         rate: rate(mib),
         best: rate(mib),
         in_flight_part: 0.0,
@@ -42,6 +46,8 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
         is_own_server: false,
         connect: None,
         wire: None,
+        served: None,
+        readahead: None,
         flush: None,
         unmeasured: Vec::new(),
         remarks: Vec::new(),
@@ -74,5 +80,6 @@ fn cpu(running: f64, waiting: f64, cipher: Option<f64>) -> CpuUse {
         waiting,
         cipher,
         quota: None,
+        pressure: None,
     }
 }

@@ -6,7 +6,7 @@ use proptest::sample::{select, subsequence};
 
 use super::*;
 
-const ANY: [Stage; 9] = Stage::ALL;
+const ANY: [Stage; 11] = Stage::ALL;
 
 fn bounds() -> impl Strategy<Value = Vec<Bound>> {
     vec((select(&ANY[..]), 1.0..5000.0), 0..12).prop_map(|found| {
@@ -16,7 +16,7 @@ fn bounds() -> impl Strategy<Value = Vec<Bound>> {
 }
 
 fn substitutions() -> impl Strategy<Value = Vec<Substitution>> {
-    let one = (subsequence(ANY.to_vec(), 1..9), 1.0..5000.0, any::<bool>());
+    let one = (subsequence(ANY.to_vec(), 1..11), 1.0..5000.0, any::<bool>());
     vec(one, 0..6).prop_map(|found| {
         let made = found.into_iter().map(|(parts, mib, sure)| Substitution {
             sure,
@@ -27,7 +27,7 @@ fn substitutions() -> impl Strategy<Value = Vec<Substitution>> {
 }
 
 fn examinations() -> impl Strategy<Value = Examination> {
-    let parts = subsequence(ANY.to_vec(), 1..=9);
+    let parts = subsequence(ANY.to_vec(), 1..=11);
     (parts, 1.0..4000.0, bounds(), substitutions()).prop_map(|(parts, mib, bounds, subs)| {
         Examination {
             bounds,
@@ -39,7 +39,7 @@ fn examinations() -> impl Strategy<Value = Examination> {
 
 proptest! {
     #[test]
-    fn the_part_of_the_least_bound_is_named(rates in vec(50.0..5000.0f64, 9), near in 0.75..1.0f64) {
+    fn the_part_of_the_least_bound_is_named(rates in vec(50.0..5000.0f64, ANY.len()), near in 0.75..1.0f64) {
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let mut e = way(&ANY, least * near);
         e.bounds = ANY.iter().zip(&rates).map(|(part, mib)| alone(*part, *mib)).collect();

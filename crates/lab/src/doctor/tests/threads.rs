@@ -66,6 +66,7 @@ fn a_server_behind_an_agent_is_as_busy_as_its_core_and_no_busier_than_itself() {
         agent: None,
         processor: None,
         disks: Vec::new(),
+        served: None,
     };
     let busy = |server: u64, core: u64| {
         let found = cpu::of_counters(&counters(1, 0, 0), &counters(3, server, core), "nas".into());
@@ -79,4 +80,25 @@ fn a_server_behind_an_agent_is_as_busy_as_its_core_and_no_busier_than_itself() {
         ..counters(3, 0, 0)
     };
     assert!(cpu::of_counters(&counters(1, 0, 0), &gone, "nas".into()).is_none());
+}
+
+#[test]
+fn pressure_is_evidence_of_a_starved_thread_and_of_no_other() {
+    let evidence = |waiting: f64, part: f64| {
+        let mut e = way(&REMOTE, 200.0);
+        let file = "/proc/pressure/cpu".to_owned();
+        let busy = CpuUse {
+            pressure: Some(Pressure { file, part }),
+            ..cpu(0.97 - waiting, waiting, None)
+        };
+        e.bounds = vec![Bound::busy(Stage::Server, e.rate, busy).expect("it is busy")];
+        diagnose(&e).evidence.join(" ")
+    };
+    let starved = evidence(0.5, 0.8);
+    assert!(
+        starved.contains("in 80 % of the time, by /proc/pressure/cpu"),
+        "{starved}"
+    );
+    assert!(!evidence(0.01, 0.8).contains("pressure"));
+    assert!(!evidence(0.5, 0.05).contains("pressure"));
 }

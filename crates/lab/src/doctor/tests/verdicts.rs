@@ -179,3 +179,20 @@ fn what_is_faster_than_an_unsteady_targets_middle_has_not_moved_yet() {
     e.substitutions = vec![without(&[Stage::Wire, Stage::Server, Stage::Disk], 200.0)];
     assert_eq!(diagnose(&e).limiter, [Stage::Client]);
 }
+
+#[test]
+fn a_rate_of_few_requests_says_how_uncertain_it_is() {
+    let mut e = way(&OURS, 10.0);
+    let moved = |e: &mut Examination, mib: u64| {
+        e.in_flight_part = e.job.in_flight().0 as f64 / (mib * MIB) as f64;
+        e.remark_in_flight(Bytes(mib * MIB));
+    };
+    moved(&mut e, 100);
+    assert!(e.remarks.is_empty(), "{:?}", e.remarks);
+    moved(&mut e, 10);
+    assert!(
+        e.remarks[0].contains("as uncertain as 20 %"),
+        "{:?}",
+        e.remarks
+    );
+}

@@ -114,6 +114,9 @@ pub struct ClientFigures {
     pub peer: String,
     /// Its address; none for Unix sockets.
     pub address: Option<IpAddr>,
+    /// Its process on this machine, where it came over a Unix socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
     /// The name in its certificate.
     pub certificate: Option<String>,
     /// The size that it negotiated, bytes.

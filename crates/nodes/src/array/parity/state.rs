@@ -2,7 +2,7 @@
 
 use super::super::assembly::{Absent, OtherKind};
 use super::super::format::bitmap::Bits;
-use super::super::{ArrayStatus, BitmapStatus, MemberState, MemberStatus};
+use super::super::{ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus};
 use super::Parity;
 use super::members::Held;
 
@@ -72,6 +72,7 @@ impl Parity {
                 fail_fast: other.member.superblock.fail_fast,
                 remote: other.member.remote,
                 corrected: 0,
+                io: MemberIo::NONE,
                 why: None,
             }
         })
@@ -101,6 +102,7 @@ fn working(part: u16, held: &Held) -> MemberStatus {
         fail_fast: held.member.superblock.fail_fast,
         remote: held.member.remote,
         corrected: held.corrected(),
+        io: MemberIo::NONE,
         why,
     }
 }

@@ -23,6 +23,7 @@ use engine::clock;
 use super::super::member::Member;
 use super::super::member_guard::{ArrayFence, MemberGuard};
 use super::close::Released;
+use super::member_io::MemberIoCounters;
 use super::read_balance::ReadLoad;
 use crate::ErrorDisk;
 use crate::lent_files::LentFiles;
@@ -69,6 +70,8 @@ pub(in crate::array) struct Target {
     alone: AtomicBool,
     /// Reads in flight.
     pub(super) load: ReadLoad,
+    /// What it answered.
+    pub(super) io: MemberIoCounters,
     /// Read errors that were repaired.
     pub(super) corrected: AtomicU64,
     /// Writes until the fast path is tried again.
@@ -103,6 +106,7 @@ impl Target {
             long_timeout: long,
             alone: AtomicBool::new(false),
             load: ReadLoad::default(),
+            io: MemberIoCounters::default(),
             corrected: AtomicU64::new(member.superblock.corrected.into()),
             waits: AtomicU32::new(0),
             released: Released::default(),
@@ -119,6 +123,7 @@ impl Target {
             fence: self.fence.clone(),
             guard: None,
             load: ReadLoad::default(),
+            io: MemberIoCounters::default(),
             corrected: AtomicU64::new(self.corrected.load(Ordering::Relaxed)),
             alone: AtomicBool::new(false),
             waits: AtomicU32::new(0),
@@ -143,7 +148,7 @@ impl Target {
 
     pub(super) async fn read(&self, within: Range) -> Result<IoBufs, IoError> {
         let below = self.place(within);
-        let _counted = self.load.begin();
+        let _counted = (self.load.begin(), self.io.read.begin(within.len));
         self.fence.check(Operation::Read, Some(below))?;
         if let Some(guard) = &self.guard {
             guard.admit_read(self.timeout()).await?;
@@ -172,6 +177,7 @@ impl Target {
         data: IoBufs,
         flags: WriteFlags,
     ) -> Result<(), IoError> {
+        let _counted = self.io.write.begin(below.len);
         self.admit_change(Operation::Write, below).await?;
         let written = self.send_write(below, data, flags).await;
         self.checked_answer(written).await

@@ -51,6 +51,7 @@ mod form;
 pub(in crate::array) mod layout;
 mod ledger;
 mod level;
+mod member_io;
 mod member_table;
 mod members;
 mod open;

@@ -213,6 +213,7 @@ impl Slot {
             fail_fast: self.target.fail_fast,
             remote: self.target.remote,
             corrected: corrected.load(std::sync::atomic::Ordering::Relaxed),
+            io: self.target.io.figures(),
             why,
         }
     }

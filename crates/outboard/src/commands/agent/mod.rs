@@ -14,6 +14,7 @@ use nbd::tls::{ClientCertificates, ServerTls, ServerTlsFiles};
 use serde::Serialize;
 
 use crate::commands::serve::port_file::PortFile;
+use crate::control;
 use crate::failure::Failure;
 use crate::output::Format;
 use listen::ListenAddress;
@@ -94,7 +95,8 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         fio: args.allow_fio,
         iperf3: args.allow_iperf3,
     };
-    let host = Arc::new(AgentService::new(session, rights));
+    let service = AgentService::new(session, rights).with_reports(control::server_report::read);
+    let host = Arc::new(service);
     let _port_file = args
         .port_file
         .as_deref()

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use lab::doctor::ServedReading;
 use lab_drivers::DriverError;
-use lab_drivers::doctor::{DiskResolver, ExaminedDisk, OpenDisk, Opened};
+use lab_drivers::doctor::{DiskResolver, ExaminedDisk, OpenDisk, Opened, StripedDisk};
 
 use crate::control;
 use crate::failure::Failure;
@@ -42,6 +43,10 @@ impl DiskResolver for OwnResolver {
             examined(&named)
         }))
     }
+
+    fn report(&self, process: u32) -> Option<ServedReading> {
+        control::server_report::read(process)
+    }
 }
 
 /// Opens a disk, read-only.
@@ -62,12 +67,25 @@ impl OpenDisk for Opener {
 /// What the doctor has to know of a disk.
 pub(super) fn examined(named: &NamedDisk) -> ExaminedDisk {
     let disk = &named.disk;
-    let below = match disk.children() {
-        [only] => Some(Box::new(examined(&NamedDisk {
-            disk: only.clone(),
+    let child = |child: &Disk| {
+        examined(&NamedDisk {
+            disk: child.clone(),
             ..named.clone()
-        }))),
+        })
+    };
+    let below = match disk.children() {
+        [only] => Some(Box::new(child(only))),
         _ => None,
+    };
+    let striped = match disk {
+        Disk::Stripe { disks, .. } if disks.iter().all(can_be_read) => {
+            let names = disks.iter().enumerate().map(striped_name);
+            let disks = disks.iter().map(child).zip(names);
+            disks
+                .map(|(disk, name)| StripedDisk { name, disk })
+                .collect()
+        }
+        _ => Vec::new(),
     };
     ExaminedDisk {
         text: named.text.clone(),
@@ -81,6 +99,7 @@ pub(super) fn examined(named: &NamedDisk) -> ExaminedDisk {
         is_plain: is_plain(disk),
         can_be_opened_twice: can_be_opened_twice(disk),
         below,
+        striped,
         opener: Arc::new(Opener(named.clone())),
     }
 }
@@ -105,6 +124,20 @@ fn can_be_opened_twice(disk: &Disk) -> bool {
             | Disk::Error(_)
     );
     !alone && disk.children().iter().all(can_be_opened_twice)
+}
+
+/// The same, or another client of a server, which may always read.
+fn can_be_read(disk: &Disk) -> bool {
+    matches!(disk, Disk::Remote { .. }) || can_be_opened_twice(disk)
+}
+
+/// A disk of a stripe by its URI, its file or its place.
+fn striped_name((index, disk): (usize, &Disk)) -> String {
+    match (disk, disk.files().first()) {
+        (Disk::Remote { target, .. }, _) => target.to_string(),
+        (_, Some(file)) => file.display().to_string(),
+        (_, None) => format!("disk {} of the stripe", index + 1),
+    }
 }
 
 /// Whether it is parts of files and nothing that takes time of its own.

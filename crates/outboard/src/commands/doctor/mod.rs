@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long)]
     buffered: bool,
 
-    /// In a directory: make a file, measure reading and writing it, and remove it
+    /// In a directory: make a file, measure reads, writes and flushes, and remove it
     #[arg(long)]
     write: bool,
 

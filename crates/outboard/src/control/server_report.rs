@@ -1,0 +1,69 @@
+//! What a server of this machine reports to the doctor, and to the agent for the doctor of another machine.
+
+use lab::doctor::{
+    AnsweredRequests, ClientReading, ExportReading, MemberReading, ServedReading, cpu,
+};
+use lab::units::Nanos;
+use nbd::server::{ClientFigures, Op};
+
+use super::{ServerStatus, client};
+use crate::arrays::report::{ArrayReport, MemberHealth, OperationReport};
+use crate::graph::resolve;
+
+/// What the server with this process reports; none where it is no server of ours.
+pub(crate) fn read(process: u32) -> Option<ServedReading> {
+    let mut all = client::statuses().into_iter();
+    let status = all.find(|status| status.process == process)?;
+    Some(reading(&status))
+}
+
+fn reading(status: &ServerStatus) -> ServedReading {
+    let exports = status.figures.exports.iter().map(|export| {
+        let array = status.arrays.iter();
+        let mut array = array.filter(|array| array.export.as_ref() == Some(&export.name));
+        let text = status.disks.get(&export.name);
+        let disk = text.and_then(|text| resolve(text).ok());
+        let files = disk.iter().flat_map(|named| named.disk.files());
+        let export = ExportReading {
+            name: export.name.clone(),
+            files: files.map(|file| status.directory.join(file)).collect(),
+            clients: export.clients.iter().map(client_reading).collect(),
+            members: array.next().map(member_readings).unwrap_or_default(),
+        };
+        export.bounded()
+    });
+    ServedReading {
+        exports: exports.collect(),
+    }
+}
+
+fn client_reading(client: &ClientFigures) -> ClientReading {
+    let name = match client.process {
+        Some(process) => format!("process {process} ({})", cpu::name(process)),
+        None => client.peer.clone(),
+    };
+    ClientReading {
+        id: client.id,
+        name,
+        process: client.process,
+        read: client.figures.of(Op::Read).bytes,
+        written: client.figures.of(Op::Write).bytes,
+    }
+}
+
+/// The members that are read and written.
+fn member_readings(array: &ArrayReport) -> Vec<MemberReading> {
+    let members = array.members.iter();
+    let members = members.filter(|member| member.state == MemberHealth::InSync);
+    let answered = |io: OperationReport| AnsweredRequests {
+        requests: io.requests,
+        time: Nanos(io.nanos),
+    };
+    let readings = members.map(|member| MemberReading {
+        name: member.name.clone(),
+        is_remote: member.remote,
+        read: answered(member.io.read),
+        written: answered(member.io.write),
+    });
+    readings.collect()
+}
