@@ -59,11 +59,23 @@ impl Shared {
         self.retirement.is_done.load(Ordering::Acquire)
     }
 
-    /// Changes the header so that no later open uses what the file holds.
-    pub(super) async fn retire(&self) {
+    /// Changes the header so that no later open uses what the file holds. An attempt runs to its end, also where the
+    /// request that waits for it is dropped.
+    pub(super) async fn retire(self: &Arc<Self>) {
         if self.is_retired() {
             return;
         }
+        let shared = self.clone();
+        let ticket = self.tasks.ticket();
+        let attempt = engine::spawn(async move {
+            shared.try_to_retire().await;
+            drop(ticket);
+        });
+        // A panic of it is logged; the next change tries again.
+        drop(attempt.await);
+    }
+
+    async fn try_to_retire(&self) {
         let mut next = self.retirement.next.lock().await;
         let now = engine::clock::now();
         if self.is_retired() || next.is_some_and(|next| now < next) {

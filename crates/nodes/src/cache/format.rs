@@ -283,12 +283,16 @@ pub(super) fn parse_header(bytes: &[u8; HEADER_LEN]) -> Result<HeaderCopy, Cache
 pub(super) fn newest_header(
     copies: [&[u8; HEADER_LEN]; 2],
 ) -> Result<Option<CacheHeader>, CacheFormatError> {
-    let [first, second] = copies.map(parse_header);
-    let valid = [first?, second?].into_iter().filter_map(|copy| match copy {
-        HeaderCopy::Valid(header) => Some(header),
-        HeaderCopy::Blank | HeaderCopy::Torn => None,
+    let parsed = copies.map(parse_header);
+    let valid = parsed.iter().filter_map(|copy| match copy {
+        Ok(HeaderCopy::Valid(header)) => Some(header),
+        Ok(HeaderCopy::Blank | HeaderCopy::Torn) | Err(_) => None,
     });
-    Ok(valid.max_by_key(|header| header.sequence))
+    if let Some(newest) = valid.max_by_key(|header| header.sequence) {
+        return Ok(Some(newest.clone()));
+    }
+    let refused = parsed.into_iter().find_map(Result::err);
+    refused.map_or(Ok(None), Err)
 }
 
 fn crc_at(id: &CacheId, place: u64) -> crc::Digest<'static, u32, Table<16>> {

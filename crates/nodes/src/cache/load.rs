@@ -9,14 +9,15 @@ use std::collections::BTreeSet;
 
 use block::{IoError, Node, Range};
 
-use super::error::CacheError;
 use super::format::{
     BLOCK, CacheHeader, ENTRIES_PER_PAGE, ENTRY_LEN, GRANULE, MARKS_AT, MARKS_PER_SECTOR, PAGE_LEN,
     REGION, SECTOR, SECTOR_LEN, TABLE_PAGE, block_crc, encode_marks, parse_entry, parse_marks,
 };
 use super::open::{CacheFile, Opened, READ_BYTES, READ_LEN, random_id, write};
 use super::slots::SlotTable;
+use crate::blocks::slice;
 use crate::guard::flush;
+use crate::zeroes::is_zero;
 
 /// Reads the marks and the table. What may not be used is erased, durably.
 pub(super) async fn load(file: &CacheFile, header: &CacheHeader) -> Opened<SlotTable> {
@@ -33,6 +34,10 @@ pub(super) async fn load(file: &CacheFile, header: &CacheHeader) -> Opened<SlotT
         for (slot, entry) in (page * ENTRIES_PER_PAGE..layout.slots).zip(entries) {
             let slot = u32::try_from(slot).unwrap_or(u32::MAX);
             let Some(entry) = parse_entry(&header.id, slot, entry) else {
+                // It may be read well the next time, and be old then.
+                if !is_zero(entry) {
+                    slots.set_dirty(slot);
+                }
                 continue;
             };
             let is_marked = marked.contains(&(entry.granule / (REGION / GRANULE)));
@@ -113,10 +118,24 @@ pub(super) async fn is_same_disk(
         if block_crc(&header.id, range.offset / GRANULE, block, &cached) != crc {
             continue;
         }
-        let there = child.read(range).await.map_err(CacheError::Disk)?.concat();
+        // What cannot be read decides nothing.
+        let Some(there) = read_whole_blocks(child, range).await else {
+            continue;
+        };
         if there != cached {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// The bytes of `range`, by reading the blocks of the disk that it lies in.
+async fn read_whole_blocks(child: &Node, range: Range) -> Option<Vec<u8>> {
+    let geometry = child.geometry();
+    let block = u64::from(geometry.block_size);
+    let start = range.offset / block * block;
+    let end = range.end().next_multiple_of(block).min(geometry.size);
+    let data = child.read(Range::new(start, end - start)).await.ok()?;
+    let from = Range::new(0, range.offset - start).len_usize();
+    Some(slice(&data, from, range.len_usize()).concat())
 }

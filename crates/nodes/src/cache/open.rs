@@ -127,7 +127,8 @@ pub(super) async fn at_path(child: Node, path: &Path, options: CacheOptions) -> 
         }
     };
     let opened = open_file(child, path, options).await;
-    if made && opened.is_err() {
+    let is_ours = !matches!(opened, Err(CacheError::Open(_)));
+    if made && is_ours && opened.is_err() {
         // No other process has used it: the lock was ours.
         if let Err(error) = std::fs::remove_file(path) {
             tracing::warn!(
@@ -198,6 +199,10 @@ async fn open_cache(
         }
     };
     file.node = in_blocks(file.node.clone(), child.geometry().block_size);
+    // A disk that loses what was not flushed would hold less than what is cached from here on without a mark.
+    if !child.geometry().read_only {
+        flush(&child).await.map_err(CacheError::Disk)?;
+    }
     let mut slots = load(&file, &header).await?;
     if !is_same_disk(&child, &file, (&header, samples), &slots).await? {
         tracing::warn!(
@@ -265,13 +270,11 @@ async fn find(
             size: disk_size,
         });
     }
-    if let Some(found) =
-        identity.filter(|found| !header.identity.is_empty() && *found != header.identity)
-    {
+    if !header.identity.is_empty() && identity != Some(&header.identity) {
         return Err(CacheError::OtherDisk {
             file: file.name.clone(),
             cached: header.identity,
-            found: found.to_owned(),
+            found: identity.unwrap_or("a disk without one").to_owned(),
         });
     }
     Ok(Some(header))
@@ -357,16 +360,18 @@ fn layout(
     options: CacheOptions,
     found: Option<&CacheHeader>,
 ) -> Opened<CacheLayout> {
-    if let (None, Some(header)) = (options.size_max, found) {
+    let device_size = match &file.file {
+        Some(_) => u64::MAX,
+        None => file.node.geometry().size,
+    };
+    if let (None, Some(header)) = (options.size_max, found)
+        && header.layout().file_size() <= device_size
+    {
         return Ok(header.layout());
     }
     let most = match &file.file {
         // A device keeps its size.
-        None => file
-            .node
-            .geometry()
-            .size
-            .min(options.size_max.unwrap_or(u64::MAX)),
+        None => device_size.min(options.size_max.unwrap_or(u64::MAX)),
         Some(file) => options.size_max.unwrap_or_else(|| half_of_free_space(file)),
     };
     CacheLayout::within(disk_size, most).ok_or_else(|| CacheError::TooSmall {

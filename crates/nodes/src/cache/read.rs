@@ -19,6 +19,9 @@ const FETCH_MAX: u64 = 1 << 20;
 
 impl Shared {
     pub(super) async fn read(self: &Arc<Self>, range: Range) -> Result<IoBufs, IoError> {
+        if self.failure.get().is_some() {
+            return self.child.read(range).await;
+        }
         let pieces = self.state().pieces(range);
         let is_hit = |piece: &CachePiece| {
             matches!(piece.found, SlotLookup::Hit(_) | SlotLookup::Unverified(_))

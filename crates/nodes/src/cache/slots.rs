@@ -4,6 +4,8 @@
 //!
 //! * A block of a slot is written by one store job at a time; a slot with a job is not given to another granule.
 //! * Where every granule has a slot, each has its own for good; elsewhere CLOCK evicts.
+//! * Blocks that were stored since the last sync of the file are compared with their checksums at each read: the kernel drops what it
+//!   could not write, and reads older bytes then without an error.
 //! * What an entry of the table would be on the medium differs only for pages that are dirty.
 
 use std::collections::{BTreeSet, HashMap};
@@ -58,6 +60,8 @@ struct CacheSlot {
     referenced: bool,
     owner: u64,
     version: u64,
+    /// Number of the last store job that ended well.
+    stored: u64,
     crcs: [u32; BLOCKS as usize],
 }
 
@@ -72,6 +76,9 @@ pub(super) struct SlotTable {
     dirty: BTreeSet<u64>,
     /// How often slots were assigned.
     assigned: u64,
+    /// Store jobs that ended well, and how many of them the file was synced behind.
+    stored: u64,
+    synced: u64,
     evictions: u64,
     /// The cache file failed: nothing is valid any more.
     is_disabled: bool,
@@ -109,6 +116,7 @@ impl SlotTable {
             referenced: false,
             owner: 0,
             version: 0,
+            stored: 0,
             crcs: [0; BLOCKS as usize],
         };
         let count = u32::try_from(layout.slots).expect("the format has fewer slots");
@@ -120,6 +128,8 @@ impl SlotTable {
             hand: 0,
             dirty: BTreeSet::new(),
             assigned: 0,
+            stored: 0,
+            synced: 0,
             evictions: 0,
             is_disabled: false,
         }
@@ -190,7 +200,7 @@ impl SlotTable {
             owner: at.owner,
             version: at.version,
         };
-        match at.verified & blocks == blocks {
+        match at.verified & blocks == blocks && at.stored <= self.synced {
             true => SlotLookup::Hit(place),
             false => SlotLookup::Unverified(place),
         }
@@ -329,8 +339,25 @@ impl SlotTable {
         slot.valid |= stored;
         slot.verified |= stored;
         slot.version = slot.version.wrapping_add(1);
+        self.stored += 1;
+        slot.stored = self.stored;
         self.end_store(job);
         self.set_dirty(job.slot);
+    }
+
+    /// The number of store jobs that ended well.
+    pub(super) const fn stored(&self) -> u64 {
+        self.stored
+    }
+
+    /// Whether blocks were stored behind the last sync of the file.
+    pub(super) const fn has_unsynced(&self) -> bool {
+        self.stored > self.synced && !self.is_disabled
+    }
+
+    /// The file was synced after the job with this number had ended.
+    pub(super) fn set_synced(&mut self, stored: u64) {
+        self.synced = self.synced.max(stored);
     }
 
     /// A job has ended without its data: its blocks stay invalid.

@@ -21,6 +21,15 @@ struct BlockRun {
     data: Bytes,
 }
 
+impl BlockRun {
+    fn copied(self) -> Self {
+        Self {
+            data: Bytes::copy_from_slice(&self.data),
+            ..self
+        }
+    }
+}
+
 impl Shared {
     /// Stores what the jobs have of `data`, which lies at `range` of the disk.
     pub(super) fn store_jobs(self: &Arc<Self>, jobs: Vec<StoreJob>, range: Range, data: &Bytes) {
@@ -39,6 +48,7 @@ impl Shared {
         let written = |run: &BlockRun| self.store.try_write(run.at, &run.data) == TryIo::Done;
         if runs.iter().all(written) {
             self.state().slots.finish_store(&job, &crcs);
+            self.schedule_checkpoint();
             return;
         }
         let bytes = u64::from(job.blocks.count_ones()) * BLOCK;
@@ -49,13 +59,23 @@ impl Shared {
             self.state().slots.end_store(&job);
             return;
         }
+        // Few blocks of much data are copied: they do not keep all of it in memory.
+        let pins_more = bytes < data.len() as u64 / 2;
+        let runs = runs.into_iter().map(|run| match pins_more {
+            true => run.copied(),
+            false => run,
+        });
+        let runs: Vec<BlockRun> = runs.collect();
         let shared = self.clone();
         let ticket = self.tasks.ticket();
         drop(engine::spawn(async move {
             let stored = shared.write_runs(runs).await;
             shared.counters.storing.fetch_sub(bytes, Ordering::Relaxed);
             match stored {
-                Ok(()) => shared.state().slots.finish_store(&job, &crcs),
+                Ok(()) => {
+                    shared.state().slots.finish_store(&job, &crcs);
+                    shared.schedule_checkpoint();
+                }
                 Err(error) => {
                     shared.state().slots.end_store(&job);
                     shared.store_failed(&error);

@@ -19,7 +19,7 @@ use super::format::{MARKS_AT, SECTOR, TABLE_PAGE, encode_marks};
 use super::marks::MarkSector;
 use crate::guard::flush;
 
-/// From one checkpoint to the next while there are marks.
+/// From one checkpoint to the next while there are marks, or blocks that were not synced.
 pub(super) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What is to be written by tasks: whether checkpoints are scheduled.
@@ -131,13 +131,12 @@ impl Shared {
             };
             let data = std::iter::once(bytes.into()).collect();
             let at = self.page_at(page);
-            match self.store.write(at, data, WriteFlags::empty()).await {
-                Ok(()) => {}
-                Err(error) if error.errno == Errno::NoSpace => {
-                    self.state().slots.put_back_page(page);
-                    return Ok(false);
-                }
-                Err(error) => return Err(error),
+            if let Err(error) = self.store.write(at, data, WriteFlags::empty()).await {
+                self.state().slots.put_back_page(page);
+                return match error.errno {
+                    Errno::NoSpace => Ok(false),
+                    _ => Err(error),
+                };
             }
         }
         Ok(true)
@@ -163,20 +162,32 @@ impl Shared {
         if self.failure.get().is_some() {
             return Ok(());
         }
-        let candidates = self.state().marks.candidates(before);
-        let is_written = self.drain_table().await?;
-        if candidates.is_empty() || !is_written {
-            return Ok(());
-        }
+        let (candidates, stored, has_unsynced) = {
+            let state = self.state();
+            let slots = &state.slots;
+            let candidates = state.marks.candidates(before);
+            (candidates, slots.stored(), slots.has_unsynced())
+        };
+        let mut clears = self.drain_table().await? && !candidates.is_empty();
         // A disk that loses what was not flushed would hold less than the cache.
-        if let Err(error) = flush(&self.child).await {
+        if clears && let Err(error) = flush(&self.child).await {
             tracing::debug!("{}: its marks stay: {error}", self.name);
+            clears = false;
+        }
+        if clears || has_unsynced {
+            flush(&self.store).await?;
+            self.state().slots.set_synced(stored);
+        }
+        if !clears {
             return Ok(());
         }
-        flush(&self.store).await?;
         let _one = self.marks.lock().await;
         let sectors = {
             let mut state = self.state();
+            // What a failed file holds on its medium is protected by its marks alone.
+            if state.slots.is_disabled() {
+                return Ok(());
+            }
             let cleared = state.marks.clear(&candidates);
             state.marks.sectors(&cleared)
         };
@@ -201,7 +212,7 @@ impl Shared {
         }
     }
 
-    /// Has checkpoints made until no mark is left.
+    /// Has checkpoints made until no mark is left, and everything that was stored is synced.
     pub(super) fn schedule_checkpoint(self: &Arc<Self>) {
         if self.timer.is_scheduled.swap(true, Ordering::AcqRel) {
             return;
@@ -224,13 +235,14 @@ async fn checkpoints(shared: Weak<Shared>) {
         if shared.failure.get().is_some() {
             return;
         }
-        // A change that enters from here on schedules the next one.
-        let is_clear = shared.state().marks.is_empty();
-        if is_clear {
+        // What enters from here on schedules the next one.
+        let is_clear = || {
+            let state = shared.state();
+            state.marks.is_empty() && !state.slots.has_unsynced()
+        };
+        if is_clear() {
             shared.timer.is_scheduled.store(false, Ordering::Release);
-            if shared.state().marks.is_empty()
-                || shared.timer.is_scheduled.swap(true, Ordering::AcqRel)
-            {
+            if is_clear() || shared.timer.is_scheduled.swap(true, Ordering::AcqRel) {
                 return;
             }
         }

@@ -13,7 +13,7 @@ use testkit::{
 
 use super::super::format::{BLOCK, GRANULE, SLOTS_MIN};
 use super::{
-    DISK, KIB, SIZE, counted, disk_of, expect, file_size, others, over, read, small_file,
+    DISK, KIB, SIZE, counted, disk_of, expect, file_size, others, over, read, small_file, sync,
     whole_size, write,
 };
 use crate::test_runtime::is_ready;
@@ -100,17 +100,67 @@ fn a_second_read_needs_no_disk() {
     block_on(async {
         let (child, requests) = counted(disk_of(SIZE));
         let cache = over(child, small_file()).await.unwrap();
+        let opened = requests.requests();
         let granule = Range::new(2 * GRANULE, GRANULE);
         expect(&cache, Range::new(2 * GRANULE + 100, 50), DISK).await;
-        assert_eq!(requests.requests(), 1);
+        assert_eq!(requests.requests(), opened + 1);
         expect(&cache, granule, DISK).await;
+        sync(&cache).await;
         let mut found = vec![0; granule.len_usize()];
         assert_eq!(cache.try_read(granule, &mut found), TryIo::Done);
         assert_eq!(found, pattern(DISK, granule));
-        assert_eq!(requests.requests(), 1, "128 KiB came with the first bytes");
+        assert_eq!(
+            requests.requests(),
+            opened + 1,
+            "128 KiB came with the first bytes"
+        );
         let status = cache.status();
         assert_eq!((status.hits, status.misses), (2, 1));
         assert_eq!(status.cached, GRANULE);
+    });
+}
+
+// The kernel drops pages that it could not write, and reads older bytes from the medium then.
+#[test]
+fn what_the_file_lost_before_it_was_synced_is_read_from_the_disk() {
+    block_on(async {
+        let (child, requests) = counted(disk_of(SIZE));
+        let store = small_file();
+        let cache = over(child, store.clone()).await.unwrap();
+        let granule = Range::new(2 * GRANULE, GRANULE);
+        expect(&cache, granule, DISK).await;
+        cache.settle().await.unwrap();
+        let before = requests.requests();
+        write(
+            &*store,
+            Range::new(file_size(SIZE, SLOTS_MIN) - SLOTS_MIN * GRANULE, GRANULE),
+            9,
+        )
+        .await
+        .unwrap();
+        let mut found = vec![0; granule.len_usize()];
+        assert_eq!(cache.try_read(granule, &mut found), TryIo::WouldBlock);
+        expect(&cache, granule, DISK).await;
+        assert_eq!(requests.requests(), before + 1);
+    });
+}
+
+#[test]
+fn a_disk_with_large_blocks_is_compared_in_its_blocks() {
+    block_on(async {
+        for block_size in [512, 8192, 65_536] {
+            let child = MemDisk::from_bytes(pattern(DISK, Range::new(0, SIZE)));
+            let child = child.with_geometry(|geometry| geometry.block_size = block_size);
+            let child: Node = Arc::new(child);
+            let store = small_file();
+            let cache = over(child.clone(), store.clone()).await.unwrap();
+            expect(&cache, Range::new(0, 3 * GRANULE), DISK).await;
+            cache.close().await;
+            drop(cache);
+            let cache = over(child, store).await.unwrap();
+            expect(&cache, Range::new(0, 3 * GRANULE), DISK).await;
+            assert_eq!(cache.status().misses, 0);
+        }
     });
 }
 
@@ -119,11 +169,12 @@ fn what_was_written_is_read_without_the_disk() {
     block_on(async {
         let (child, requests) = counted(disk_of(SIZE));
         let cache = over(child, small_file()).await.unwrap();
+        let opened = requests.requests();
         let range = Range::new(GRANULE - 4 * KIB, 12 * KIB);
         write(&cache, range, 1).await.unwrap();
-        assert_eq!(requests.requests(), 1);
+        assert_eq!(requests.requests(), opened + 1);
         expect(&cache, range, 1).await;
-        assert_eq!(requests.requests(), 1);
+        assert_eq!(requests.requests(), opened + 1);
         // A part of a block is not enough for one.
         write(&cache, Range::new(GRANULE, 512), 2).await.unwrap();
         expect(&cache, Range::new(GRANULE, 512), 2).await;
@@ -210,6 +261,7 @@ fn a_write_waits_for_the_mark_of_its_region_once() {
         store.hold(false);
         let (child, requests) = counted(disk_of(SIZE));
         let cache = over(child, store.clone()).await.unwrap();
+        let opened = requests.requests();
         store.hold(true);
         let first = [0, 1, 2].map(|n| write(&cache, Range::new(n * GRANULE, 4096), 1));
         let mut first = pin!(join_all(first));
@@ -217,7 +269,7 @@ fn a_write_waits_for_the_mark_of_its_region_once() {
         others().await;
         assert_eq!(
             requests.requests(),
-            0,
+            opened,
             "the disk sees nothing before the mark is durable"
         );
         assert_eq!(store.held().len(), 1, "one write for all of them");

@@ -64,6 +64,12 @@ async fn expect(disk: &dyn BlockDevice, range: Range, fill: u8) {
     assert!(read(disk, range).await == pattern(fill, range), "{range}");
 }
 
+/// Has everything that was stored synced.
+async fn sync(cache: &Cache) {
+    cache.settle().await.unwrap();
+    cache.shared.checkpoint(u64::MAX).await;
+}
+
 /// Lets tasks go on.
 async fn others() {
     for _ in 0..50 {

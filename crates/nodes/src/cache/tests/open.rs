@@ -9,7 +9,8 @@ use testkit::{MemDisk, block_on, pattern};
 use super::super::format::{CacheFormatError, GRANULE, SLOTS_MIN};
 use super::super::{Cache, CacheError, CacheOptions, inspect_cache};
 use super::{
-    DISK, SIZE, counted, disk_of, expect, file_size, others, over, small_file, whole_size, write,
+    DISK, SIZE, counted, disk_of, expect, file_size, others, over, small_file, sync, whole_size,
+    write,
 };
 use crate::OpenError;
 use crate::test_runtime::timed;
@@ -237,7 +238,7 @@ fn a_whole_cache_answers_from_the_file_like_a_file() {
         let range = Range::new(GRANULE / 2, 3 * GRANULE);
         assert!(cache.file_region(range).is_none());
         expect(&cache, range, DISK).await;
-        cache.settle().await.unwrap();
+        sync(&cache).await;
         let region = cache.file_region(range).unwrap();
         let mut found = vec![0; range.len_usize()];
         let count = rustix::io::pread(&region.file, &mut found, region.offset).unwrap();

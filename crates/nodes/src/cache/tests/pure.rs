@@ -188,7 +188,10 @@ fn block(granule: u64, block: u64) -> Range {
     Range::new(granule * GRANULE + block * BLOCK, BLOCK)
 }
 
+/// Whether it is one once everything that was stored is synced.
 fn is_hit(state: &mut CacheState<()>, range: Range) -> bool {
+    let stored = state.slots.stored();
+    state.slots.set_synced(stored);
     matches!(
         state.slots.find(range.offset / GRANULE, range),
         SlotLookup::Hit(_)

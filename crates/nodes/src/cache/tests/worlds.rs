@@ -187,16 +187,18 @@ impl World {
         let failed = life.cache.status().failure.is_some();
         let is_retired = life.cache.shared.is_retired();
         drop(life);
-        let disk = match kind {
-            4 | 6 => self.disk.crash(self.rng.u64(..)),
-            _ => self.disk.live(),
-        };
+        if matches!(kind, 4 | 6) {
+            let disk = self.disk.crash(self.rng.u64(..));
+            self.disk = crash_disk(disk, &mut self.rng);
+        } else {
+            // The server goes on, with what was not flushed.
+            self.disk.settle().await.unwrap();
+        }
         let file = match kind {
             // The file is closed, or the process was killed: the kernel has what was written.
             0..=2 | 4 | 6 => self.file.live(),
             _ => self.file.crash(self.rng.u64(..)),
         };
-        self.disk = crash_disk(disk, &mut self.rng);
         // A medium that did not take the header is the user's to remove, as the log says.
         let is_removed = failed && !is_retired;
         let len = file.len();

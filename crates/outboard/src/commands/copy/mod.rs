@@ -202,7 +202,6 @@ impl Copying<'_> {
             // What is on its way may not land on what is left behind.
             drop(clock::timeout(SETTLE, target.settle()).await);
         }
-        drop(target);
         let copied = match outcome {
             Outcome::Finished => prepared.finish(size),
             Outcome::Refused(failure) => Err(failure),
@@ -212,7 +211,10 @@ impl Copying<'_> {
                 Err(Failure::new(format!("interrupted: {state}")))
             }
         };
-        arrays::finish(copied, targets.arrays()).await?;
+        // Caches are closed while they are open.
+        let finished = arrays::finish(copied, targets.arrays()).await;
+        drop(target);
+        finished?;
         let seconds = clock::now().saturating_duration_since(start).as_secs_f64();
         self.report(size, &counts, seconds, format)
     }

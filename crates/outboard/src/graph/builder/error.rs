@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use nbd::client::ClientError;
 use nodes::array::ArrayError;
 use nodes::volume::VolumeError;
-use nodes::{OpenError, OverlayError};
+use nodes::{CacheError, OpenError, OverlayError};
 
 use crate::graph::ExpressionError;
 use crate::graph::error::SourceMark;
@@ -175,10 +175,7 @@ impl BuildError {
         match self {
             Self::Twice { .. } | Self::Unlike { .. } => true,
             Self::File { source, .. } => is_own(source),
-            Self::Node { source, .. } => match source.downcast_ref() {
-                Some(OverlayError::Open(source)) => is_own(source),
-                _ => false,
-            },
+            Self::Node { source, .. } => opened_by_node(&**source).is_some_and(is_own),
             Self::Table { source, .. } => source.is_own_conflict(),
             Self::OwnBase { .. }
             | Self::Circle { .. }
@@ -229,4 +226,15 @@ fn is_own(error: &OpenError) -> bool {
         error,
         OpenError::InUse { holder, .. } if holder.process == Some(std::process::id())
     )
+}
+
+/// Why a node could not open the file that it keeps its data in.
+fn opened_by_node<'a>(source: &'a (dyn Error + Send + Sync + 'static)) -> Option<&'a OpenError> {
+    if let Some(OverlayError::Open(source)) = source.downcast_ref() {
+        return Some(source);
+    }
+    match source.downcast_ref() {
+        Some(CacheError::Open(source)) => Some(source),
+        _ => None,
+    }
 }
