@@ -122,7 +122,13 @@ kill)
         qemu-io -f raw "$uri" <list.$client >done.$client 2>&1 &
         clients="$clients $!"
     done
-    sleep 0.5
+    # Its output is buffered: there is something once a client has made dozens of writes.
+    for client in 0 1 2 3; do
+        for _ in $(seq 600); do
+            test ! -s done.$client || break
+            sleep 0.1
+        done
+    done
     kill -KILL $server
     wait $clients || true
     for client in 0 1 2 3; do

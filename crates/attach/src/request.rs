@@ -80,6 +80,8 @@ impl FromStr for Via {
 pub struct AttachRequest {
     /// Which disk.
     pub source: Source,
+    /// The URI of the export that a local disk is a cache of.
+    pub cached: Option<String>,
     /// Where to mount it.
     pub mount: Option<PathBuf>,
     /// Which way to take.
@@ -109,6 +111,7 @@ impl AttachRequest {
     pub const fn new(source: Source) -> Self {
         Self {
             source,
+            cached: None,
             mount: None,
             via: Via::Auto,
             connections: CONNECTIONS_DEFAULT,
@@ -136,6 +139,11 @@ impl AttachRequest {
         let refuse = |why: &str| Err(AttachError::Request(why.to_owned()));
         if self.read_only && self.mkfs.is_some() {
             return refuse("--mkfs writes and --read-only forbids it; leave one away");
+        }
+        if self.shared && self.cached.is_some() {
+            return refuse(
+                "a cache does not see what others write; leave --shared or the cache away",
+            );
         }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
             return refuse("--connections takes a number from 1 to 16");
@@ -237,6 +245,11 @@ mod tests {
             },
             AttachRequest {
                 name: Some(String::new()),
+                ..good.clone()
+            },
+            AttachRequest {
+                shared: true,
+                cached: Some("nbd://h/x".into()),
                 ..good.clone()
             },
             AttachRequest {

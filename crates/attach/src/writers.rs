@@ -28,9 +28,10 @@ pub(crate) fn refuse_second(
     own: &Folder,
     request: &AttachRequest,
 ) -> Result<(), AttachError> {
-    let Source::Remote(uri) = &request.source else {
+    let uri = match (&request.source, &request.cached) {
+        (Source::Remote(uri), _) | (Source::Local(_), Some(uri)) => uri,
         // The writer of a local disk locks its files.
-        return Ok(());
+        (Source::Local(_), None) => return Ok(()),
     };
     if request.read_only || request.shared {
         return Ok(());
@@ -45,7 +46,8 @@ pub(crate) fn refuse_second(
         if folder == *own || !is_first || record.read_only || !is_attached(&record) {
             continue;
         }
-        if Export::of(&record.source).is_same(&export) {
+        let attached = record.cached.as_ref().unwrap_or(&record.source);
+        if Export::of(attached).is_same(&export) {
             return Err(AttachError::AlreadyAttached {
                 source_text: uri.clone(),
                 process: record.process.pid,

@@ -60,6 +60,7 @@ pub(super) fn first_record(
         id: folder.id().to_owned(),
         process,
         source: request.source.to_string(),
+        cached: request.cached.clone(),
         driver: DeviceDriver::Fuse,
         name: request.name.clone(),
         device: None,

@@ -58,6 +58,9 @@ pub(crate) struct Record {
     pub(crate) process: ProcessId,
     /// The disk, as requested.
     pub(crate) source: String,
+    /// The URI of the export that it is a cache of.
+    #[serde(default)]
+    pub(crate) cached: Option<String>,
     /// What drives the device.
     #[serde(rename = "way")]
     pub(crate) driver: DeviceDriver,

@@ -17,6 +17,7 @@ fn record() -> Record {
             start_ticks: 12,
         },
         source: "nbd://127.0.0.1/media".into(),
+        cached: None,
         driver: DeviceDriver::Fuse,
         name: Some("media".into()),
         device: Some(PathBuf::from("/dev/loop3")),

@@ -155,6 +155,12 @@ impl Directory<'_, '_> {
         let remote = self.behind(&mut e)?;
         let third = self.run(&self.source, self.job)?.rate;
         settle(&mut e, &[first.rate, second, third]);
+        if let Some(served) = &mut e.served
+            && is_read
+        {
+            // The mount's own connections are among them, with what the kernel reads ahead or writes meanwhile.
+            served.others.clear();
+        }
         e.share_disk();
         self.pairs(&mut e, deeper, remote.as_ref())?;
         self.busy(&mut e, &first);
@@ -272,7 +278,10 @@ impl Directory<'_, '_> {
         });
         let transfer = Nanos::of_transfer(self.job.block_size, e.rate);
         let alone = one.unwrap_or_default().max(transfer);
-        e.flush = self.file.flush_times(self.job.block_size, alone);
+        // Through the page cache a write takes no time, and the flush all of it.
+        if !self.is_buffered() {
+            e.flush = self.file.flush_times(self.job.block_size, alone);
+        }
         let sign = flushes.and_then(|flushes| flushes.sign(one?));
         if let Some(sign) = sign {
             e.signs.push(sign);

@@ -11,7 +11,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClientUse, CpuUse, Examination, Quota};
+use super::server_report::TOGETHER_MAX;
+use super::{ClientUse, CpuUse, Examination, Quota, ServedUse, Stage};
 use crate::units::Rate;
 
 use super::verdict::NEAR;
@@ -49,6 +50,15 @@ pub enum Cause {
     },
 }
 
+/// Whether the bytes of other clients may have come from the server's memory: together they are more than the disk carries.
+fn is_from_memory(examination: &Examination, served: &ServedUse) -> bool {
+    let disk = examination.bounds.iter();
+    let disk = disk.filter(|bound| bound.part == Stage::Disk);
+    let most = disk.map(|bound| bound.rate.0).fold(0.0, f64::max);
+    let together = examination.rate.0 + served.of_others().0;
+    served.has_files && together > most * TOGETHER_MAX
+}
+
 impl Cause {
     /// Why a processor is the limit.
     pub(super) fn of_processor(cpu: &CpuUse) -> Self {
@@ -64,7 +74,7 @@ impl Cause {
     pub(super) fn of_disk(examination: &Examination) -> Option<Self> {
         let served = examination.served.as_ref()?;
         let clients = served.rivals(examination.rate);
-        if !clients.is_empty() {
+        if !clients.is_empty() && !is_from_memory(examination, served) {
             return Some(Self::OtherClients { clients });
         }
         if let Some(slow) = served.slow_member(examination.job.direction) {
@@ -141,8 +151,7 @@ impl Cause {
             Self::OtherClients { clients } => {
                 let names: Vec<&str> = clients.iter().map(|client| client.name.as_str()).collect();
                 Some(format!(
-                    "Measure while {} has nothing to do, or give each its own disk: the disk is shared fairly, and is not \
-                     slow by itself.",
+                    "Measure while {} has nothing to do, or give each its own disk.",
                     names.join(" and ")
                 ))
             }

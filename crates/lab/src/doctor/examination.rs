@@ -149,7 +149,7 @@ impl Examination {
 
     /// Of a disk that was measured by itself, other clients of its server leave less to the target.
     pub fn share_disk(&mut self) {
-        let Some(served) = &self.served else {
+        let Some(served) = self.served.as_ref().filter(|served| !served.has_files) else {
             return;
         };
         for bound in self

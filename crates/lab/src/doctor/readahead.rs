@@ -18,6 +18,9 @@ const AS_GOOD: f64 = 0.92;
 /// A readahead that is so many times as fast as none hides the disk.
 const HIDES: f64 = 2.0;
 
+/// The reader of the trials and the examined job got the same if the parts differ by less than this.
+const SAME: f64 = 0.7;
+
 /// One readahead, and what came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ReadaheadTrial {
@@ -55,10 +58,19 @@ impl ReadaheadTrials {
         self.larger.iter().find(good).copied()
     }
 
+    /// Whether the readahead of now gave what was measured, and the other one gives far more than that.
+    fn limits(&self, e: &Examination, wanted: &ReadaheadTrial) -> bool {
+        let is_one_reader = is_one_reader(&e.job);
+        let part = self.now.rate.0 / e.rate.0.max(1.0);
+        let is_what_was_measured = part >= SAME && part <= 1.0 / SAME;
+        let helps = wanted.rate.0 >= e.rate.0 * HELPS;
+        !is_one_reader || (is_what_was_measured && helps)
+    }
+
     /// Adds what follows from it: the readahead as a part of the path that is too small, or remarks.
     pub fn add_to(self, e: &mut Examination) {
         let size = self.now.size;
-        if let Some(wanted) = self.suggestion() {
+        if let Some(wanted) = self.suggestion().filter(|wanted| self.limits(e, wanted)) {
             let by = format!("a readahead of {}", wanted.size);
             match is_one_reader(&e.job) {
                 true => {

@@ -27,7 +27,7 @@ const QUEUED_TIMES: f64 = 1.5;
 /// A member of a stripe is the slow one if the next slowest carries so many times as much.
 const SLOWER_TIMES: f64 = 1.3;
 /// A target and other clients that move more together did not share what was measured by itself.
-const TOGETHER_MAX: f64 = 1.1;
+pub(super) const TOGETHER_MAX: f64 = 1.1;
 /// Clients of one export that are reported.
 const CLIENTS_MAX: usize = 256;
 
@@ -45,6 +45,9 @@ pub struct ExportReading {
     pub name: String,
     /// The files that its disk is in.
     pub files: Vec<PathBuf>,
+    /// Whether its disk is one of them as it is, with nothing in between.
+    #[serde(default)]
+    pub is_plain: bool,
     /// Its clients.
     pub clients: Vec<ClientReading>,
     /// The members of its array, where it is one.
@@ -134,6 +137,45 @@ pub struct ServedUse {
     /// The disks of a stripe, each by itself.
     #[serde(default)]
     pub stripe: Vec<StripeMember>,
+    /// Whether the disk is in files: what is measured of it next to other clients is what they leave.
+    #[serde(default)]
+    pub has_files: bool,
+}
+
+/// Connections of one process, and those from one address, as one client.
+fn by_machine(connections: Vec<ClientUse>) -> Vec<ClientUse> {
+    let mut clients: Vec<(String, ClientUse, usize)> = Vec::new();
+    for connection in connections {
+        let machine = machine(&connection.name).to_owned();
+        let same = clients
+            .iter_mut()
+            .find(|(known, one, _)| *known == machine && one.export == connection.export);
+        match same {
+            Some((_, client, count)) => {
+                client.rate = Rate(client.rate.0 + connection.rate.0);
+                *count += 1;
+            }
+            None => clients.push((machine, connection, 1)),
+        }
+    }
+    let clients = clients
+        .into_iter()
+        .map(|(machine, client, count)| match count {
+            1 => client,
+            _ => ClientUse {
+                name: machine,
+                ..client
+            },
+        });
+    clients.collect()
+}
+
+/// The address of `192.0.2.7:50112`; any other name as it is.
+fn machine(name: &str) -> &str {
+    match name.rsplit_once(':') {
+        Some((address, port)) if port.parse::<u16>().is_ok() => address,
+        _ => name,
+    }
 }
 
 impl ExportReading {
@@ -145,7 +187,9 @@ impl ExportReading {
     }
 
     fn shares_disk(&self, other: &Self) -> bool {
-        self.name == other.name || self.files.iter().any(|file| other.files.contains(file))
+        let is_one_file = || self.files.iter().any(|file| other.files.contains(file));
+        // What limits one of two expressions over a file may not limit the other.
+        self.name == other.name || (self.is_plain && other.is_plain && is_one_file())
     }
 }
 
@@ -177,8 +221,9 @@ impl ServedReading {
         {
             let earlier = before.export(&later.name)?;
             let clients = later.clients.iter().filter(|client| {
+                // An older server does not name processes: the target may be any of its clients.
                 let process = client.process;
-                process.is_none_or(|process| !own.contains(&process))
+                process.map_or(own.is_empty(), |process| !own.contains(&process))
             });
             others.extend(clients.filter_map(|client| {
                 let first = earlier.clients.iter().find(|first| first.id == client.id)?;
@@ -192,6 +237,7 @@ impl ServedReading {
                 })
             }));
         }
+        let mut others = by_machine(others);
         others.sort_by(|a, b| b.rate.0.total_cmp(&a.rate.0));
         let earlier = before.export(export)?;
         let members = target.members.iter().filter_map(|later| {
@@ -217,6 +263,7 @@ impl ServedReading {
             others,
             members: members.collect(),
             stripe: Vec::new(),
+            has_files: !target.files.is_empty(),
         })
     }
 }
@@ -261,10 +308,21 @@ impl ServedUse {
         let is_one_of_several = self.members.len() > 1;
         let is_slow = match direction {
             Direction::Write => is_one_of_several,
+            // Equal members are read in turns, one for megabytes: only a longer latency is a sign.
+            Direction::Read if !self.is_slower(slow) => false,
             Direction::Read if slow.is_remote => true,
             Direction::Read => is_one_of_several && !self.members.iter().any(|one| one.is_remote),
         };
         is_slow.then_some(slow)
+    }
+
+    /// Whether each other member that answered took far less time for a request.
+    fn is_slower(&self, slow: &MemberUse) -> bool {
+        let others = self.members.iter().filter(|one| one.name != slow.name);
+        let mut latencies = others.filter_map(|one| one.latency);
+        slow.latency.is_some_and(|slow| {
+            latencies.all(|other| slow.0 as f64 >= other.0 as f64 * SLOWER_TIMES)
+        })
     }
 
     /// Takes the latencies of a measurement with one request at a time.

@@ -8,7 +8,8 @@ use nbd::server::{ClientFigures, Op};
 
 use super::{ServerStatus, client};
 use crate::arrays::report::{ArrayReport, MemberHealth, OperationReport};
-use crate::graph::resolve;
+
+use crate::graph::{Disk, resolve};
 
 /// What the server with this process reports; none where it is no server of ours.
 pub(crate) fn read(process: u32) -> Option<ServedReading> {
@@ -27,6 +28,9 @@ fn reading(status: &ServerStatus) -> ServedReading {
         let export = ExportReading {
             name: export.name.clone(),
             files: files.map(|file| status.directory.join(file)).collect(),
+            is_plain: disk
+                .as_ref()
+                .is_some_and(|named| matches!(named.disk, Disk::File { .. })),
             clients: export.clients.iter().map(client_reading).collect(),
             members: array.next().map(member_readings).unwrap_or_default(),
         };
@@ -53,7 +57,9 @@ fn client_reading(client: &ClientFigures) -> ClientReading {
 
 /// The members that are read and written.
 fn member_readings(array: &ArrayReport) -> Vec<MemberReading> {
-    let members = array.members.iter();
+    // A sync reads and writes them, too.
+    let is_idle = array.sync.is_none();
+    let members = array.members.iter().filter(|_| is_idle);
     let members = members.filter(|member| member.state == MemberHealth::InSync);
     let answered = |io: OperationReport| AnsweredRequests {
         requests: io.requests,

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::clock;
 use lab::doctor::{Examination, ReadaheadTrial, ReadaheadTrials, Stage};
@@ -55,7 +55,7 @@ impl Directory<'_, '_> {
         let Some((setting, size)) = current(self.place.mount.number) else {
             return Ok(());
         };
-        let sizes = TIMES.map(|times| (size.0 * times).clamp(LEAST, MOST));
+        let sizes = TIMES.map(|times| (size.0.saturating_mul(times)).clamp(LEAST, MOST));
         let mut sizes = sizes.to_vec();
         sizes.retain(|other| *other > size.0);
         sizes.dedup();
@@ -145,7 +145,7 @@ impl Reader<'_> {
                 residency::forget(self.path, self.size);
             }
             if let Some(window) = window {
-                self.request(&file, at, window);
+                self.request(&file, at, window, begun)?;
             }
             file.read_exact_at(&mut piece, at).map_err(failed)?;
             bytes += self.block.0;
@@ -157,22 +157,34 @@ impl Reader<'_> {
     }
 
     /// Requests the window after the one that the reader enters with this block, and at the beginning that one, too.
-    fn request(&self, file: &File, at: u64, window: u64) {
+    fn request(
+        &self,
+        file: &File,
+        at: u64,
+        window: u64,
+        begun: Instant,
+    ) -> Result<(), DriverError> {
         let is_first = at / window * window + self.block.0 > at;
         if !is_first {
-            return;
+            return Ok(());
         }
         let begin = at / window * window;
         let from = if at == 0 { 0 } else { begin + window };
         let end = (begin + 2 * window).min(self.size.0);
         let mut from = from;
         while let Some(len) = NonZeroU64::new(end.saturating_sub(from).min(PIECE)) {
+            // A full queue of the device makes each of these wait.
+            self.session.go_on()?;
+            if clock::now().saturating_duration_since(begun) >= self.time {
+                break;
+            }
             // A kernel that does not read ahead shows that in the rate.
             if let Err(error) = fadvise(file, from, Some(len), Advice::WillNeed) {
                 tracing::debug!("posix_fadvise: {error}");
-                return;
+                break;
             }
             from += len.get();
         }
+        Ok(())
     }
 }

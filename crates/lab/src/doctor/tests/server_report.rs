@@ -49,6 +49,7 @@ fn reading(moved: &[(u64, &str, u64)], members: &[(&str, bool, u64)]) -> ServedR
     let exports = exports.map(|(name, file)| ExportReading {
         name: name.to_owned(),
         files: vec![file.into()],
+        is_plain: true,
         clients: clients_of(name),
         members: members.clone(),
     });
@@ -60,7 +61,11 @@ fn reading(moved: &[(u64, &str, u64)], members: &[(&str, bool, u64)]) -> ServedR
 fn read_use(before: &[(u64, &str, u64)], after: &[(u64, &str, u64)]) -> ServedUse {
     let (before, after) = (reading(before, &[]), reading(after, &[]));
     let found = after.since(&before, "media", Direction::Read, &[], Nanos(SECOND));
-    found.expect("a use")
+    // Of a disk in memory, which another instance of is measured.
+    ServedUse {
+        has_files: false,
+        ..found.expect("a use")
+    }
 }
 
 #[test]
@@ -116,6 +121,59 @@ fn a_disk_that_was_measured_next_to_the_same_clients_is_left_as_it_is() {
         served.left_by_others(rate(20.0), rate(9.5)),
         Some(rate(10.0))
     );
+}
+
+#[test]
+fn a_disk_in_files_is_measured_next_to_its_other_clients() {
+    let mut e = export(400.0, 510.0);
+    let others = read_use(&[(1, "media", 0)], &[(1, "media", 110)]);
+    e.served = Some(ServedUse {
+        has_files: true,
+        ..others
+    });
+    e.share_disk();
+    let disk = e.bounds.iter().find(|bound| bound.part == Stage::Disk);
+    assert_eq!(
+        disk.map(|bound| bound.rate),
+        Some(rate(510.0)),
+        "it is what they leave"
+    );
+}
+
+#[test]
+fn bytes_that_may_come_from_memory_are_no_part_of_the_disks() {
+    let mut e = export(100.0, 100.0);
+    let others = read_use(&[(1, "media", 0)], &[(1, "media", 1000)]);
+    e.served = Some(ServedUse {
+        has_files: true,
+        ..others
+    });
+    let verdict = diagnose(&e);
+    assert_eq!((verdict.limiter, verdict.cause), (vec![Stage::Disk], None));
+}
+
+#[test]
+fn what_limits_one_of_two_expressions_over_a_file_may_not_limit_the_other() {
+    let readings = [
+        reading(&[(1, "same", 0)], &[]),
+        reading(&[(1, "same", 50)], &[]),
+    ];
+    let [before, mut after] = readings;
+    after.exports[0].is_plain = false;
+    let found = after.since(&before, "media", Direction::Read, &[], Nanos(SECOND));
+    assert!(found.expect("a use").others.is_empty());
+}
+
+#[test]
+fn connections_from_one_address_are_one_client_and_unknown_ones_may_be_the_targets() {
+    let ids: Vec<(u64, &str, u64)> = (1..=4).map(|id| (id, "media", 0)).collect();
+    let later: Vec<(u64, &str, u64)> = (1..=4).map(|id| (id, "media", 10)).collect();
+    let others = read_use(&ids, &later).others;
+    assert_eq!(others.len(), 1);
+    assert_eq!(others[0].name, "192.0.2.7");
+    let (before, after) = (reading(&ids, &[]), reading(&later, &[]));
+    let found = after.since(&before, "media", Direction::Read, &[7], Nanos(SECOND));
+    assert!(found.expect("a use").others.is_empty());
 }
 
 #[test]

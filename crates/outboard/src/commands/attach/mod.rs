@@ -211,6 +211,7 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
         let failure = Failure::usage(format!("the disk `{disk}` cannot be read-only"));
         return Err(failure.next("nothing would ever be on it: leave --read-only away"));
     }
+    let cached = cached_export(&named.disk);
     let (mut connections, mut read_only) = (args.connections, args.read_only);
     let mut timeout = Duration::from_secs(args.timeout);
     let source = match named.disk {
@@ -242,10 +243,22 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
         timeout,
         wait: Duration::from_secs(args.wait),
         shared: args.shared,
+        cached,
         name: args.name,
         for_root: args.for_root,
         ..AttachRequest::new(source)
     })
+}
+
+/// The export that a disk is a cache of: one writer at a time may have it, as without the cache.
+fn cached_export(disk: &Disk) -> Option<String> {
+    let Disk::Cache(cached) = disk else {
+        return None;
+    };
+    match &*cached.disk {
+        Disk::Remote { target, .. } => Some(target.to_string()),
+        below => cached_export(below),
+    }
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
