@@ -62,7 +62,7 @@ impl ReadaheadTrials {
     fn limits(&self, e: &Examination, wanted: &ReadaheadTrial) -> bool {
         let is_one_reader = is_one_reader(&e.job);
         let part = self.now.rate.0 / e.rate.0.max(1.0);
-        let is_what_was_measured = part >= SAME && part <= 1.0 / SAME;
+        let is_what_was_measured = (SAME..=1.0 / SAME).contains(&part);
         let helps = wanted.rate.0 >= e.rate.0 * HELPS;
         !is_one_reader || (is_what_was_measured && helps)
     }
