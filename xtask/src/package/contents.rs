@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::control::{About, Release, changelog, control};
-use super::target::Target;
+use super::target::{Libc, Target};
 use super::tree::{DATA, PROGRAM, Tree};
 use crate::shell;
 
@@ -32,8 +32,13 @@ impl Binary {
     }
 }
 
-/// Bytes of a stripped binary: an initramfs has a copy of it.
-const BINARY_MAX: u64 = 15 << 20;
+/// Bytes of a stripped binary, at most: an initramfs has a copy of that of the package. A static one has libc in it.
+const fn size_max(libc: Libc) -> u64 {
+    match libc {
+        Libc::Gnu => 15 << 20,
+        Libc::Musl => 16 << 20,
+    }
+}
 
 /// Takes the symbols out of the binary.
 pub(super) fn split(target: Target, built: &Path, work: &Path) -> Result<Binary> {
@@ -52,10 +57,10 @@ pub(super) fn split(target: Target, built: &Path, work: &Path) -> Result<Binary>
         built,
         &stripped,
     )?;
-    let size = fs::metadata(&stripped)?.len();
+    let (size, most) = (fs::metadata(&stripped)?.len(), size_max(target.libc));
     ensure!(
-        size < BINARY_MAX,
-        "the stripped binary has {size} bytes, and {BINARY_MAX} are the limit"
+        size < most,
+        "the stripped binary has {size} bytes, and {most} are the limit"
     );
     let mut readelf = target.tool("readelf");
     let notes = shell::output(readelf.args(["--notes", "--wide"]).arg(built))?;
