@@ -1,6 +1,7 @@
-//! Reading a disk of any size and block size to see what is on it.
+//! Reading a disk of any size and block size to see what is on it, and reads of several pieces as one.
 
 use block::{IoBufs, IoError, Node, Range};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::blocks::slice;
 
@@ -23,4 +24,21 @@ pub async fn read_within(disk: &Node, range: Range) -> Result<Vec<u8>, IoError> 
     let skip = Range::new(0, start - from).len_usize();
     let wanted = Range::new(0, end - start).len_usize();
     Ok(slice(&data, skip, wanted).concat())
+}
+
+/// The data of several reads, in their order; so many are in flight at a time.
+pub(crate) async fn read_in_order<F>(
+    reads: impl IntoIterator<Item = F>,
+    in_flight: usize,
+) -> Result<IoBufs, IoError>
+where
+    F: Future<Output = Result<IoBufs, IoError>>,
+{
+    stream::iter(reads)
+        .buffered(in_flight)
+        .try_fold(IoBufs::new(), async |mut all, data| {
+            all.extend(data);
+            Ok(all)
+        })
+        .await
 }

@@ -15,8 +15,8 @@ use super::format::{
 };
 use super::open::{CacheFile, Opened, READ_BYTES, READ_LEN, random_id, write};
 use super::slots::SlotTable;
-use crate::blocks::slice;
 use crate::guard::flush;
+use crate::read::read_within;
 use crate::zeroes::is_zero;
 
 /// Reads the marks and the table. What may not be used is erased, durably.
@@ -119,7 +119,7 @@ pub(super) async fn is_same_disk(
             continue;
         }
         // What cannot be read decides nothing.
-        let Some(there) = read_whole_blocks(child, range).await else {
+        let Ok(there) = read_within(child, range).await else {
             continue;
         };
         if there != cached {
@@ -127,15 +127,4 @@ pub(super) async fn is_same_disk(
         }
     }
     Ok(true)
-}
-
-/// The bytes of `range`, by reading the blocks of the disk that it lies in.
-async fn read_whole_blocks(child: &Node, range: Range) -> Option<Vec<u8>> {
-    let geometry = child.geometry();
-    let block = u64::from(geometry.block_size);
-    let start = range.offset / block * block;
-    let end = range.end().next_multiple_of(block).min(geometry.size);
-    let data = child.read(Range::new(start, end - start)).await.ok()?;
-    let from = Range::new(0, range.offset - start).len_usize();
-    Some(slice(&data, from, range.len_usize()).concat())
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use block::{FileRegion, IoBufs, IoError, Node, Range, TryIo};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::Shared;
 use super::format::{BLOCK, BLOCK_LEN, BLOCKS, GRANULE, block_crc};
@@ -11,6 +10,7 @@ use super::slots::{SlotLookup, SlotPlace, blocks_of};
 use super::state::CachePiece;
 use super::stats::count;
 use crate::blocks::slice;
+use crate::read::read_in_order;
 
 /// Pieces of one read that are read at a time.
 const IN_FLIGHT: usize = 8;
@@ -33,14 +33,8 @@ impl Shared {
         if let &[piece] = pieces.as_slice() {
             return self.read_piece(piece).await;
         }
-        stream::iter(joined(pieces))
-            .map(|piece| self.read_piece(piece))
-            .buffered(IN_FLIGHT)
-            .try_fold(IoBufs::new(), async |mut all, data| {
-                all.extend(data);
-                Ok(all)
-            })
-            .await
+        let pieces = joined(pieces).into_iter();
+        read_in_order(pieces.map(|piece| self.read_piece(piece)), IN_FLIGHT).await
     }
 
     async fn read_piece(self: &Arc<Self>, piece: CachePiece) -> Result<IoBufs, IoError> {

@@ -7,13 +7,13 @@
 //!   what was written to the base.
 
 use block::{Extent, ExtentKind, IoBufs, IoError, Range, TryIo, merge_extents};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::change::IN_FLIGHT;
 use super::map::ChunkPiece;
 use super::plan::sections;
 use super::{Overlay, SECTION};
 use crate::blocks::slice;
+use crate::read::read_in_order;
 
 /// Pieces in the store that are searched for holes; the others are reported as data.
 const SEARCHED_MAX: usize = 64;
@@ -21,14 +21,8 @@ const SEARCHED_MAX: usize = 64;
 impl Overlay {
     pub(super) async fn read_pieces(&self, range: Range) -> Result<IoBufs, IoError> {
         let pieces = self.state().pieces(range);
-        stream::iter(pieces)
-            .map(|piece| self.read_piece(piece))
-            .buffered(IN_FLIGHT)
-            .try_fold(IoBufs::new(), async |mut all, data| {
-                all.extend(data);
-                Ok(all)
-            })
-            .await
+        let reads = pieces.into_iter().map(|piece| self.read_piece(piece));
+        read_in_order(reads, IN_FLIGHT).await
     }
 
     /// Whether the base may have changed since `piece` was found there.

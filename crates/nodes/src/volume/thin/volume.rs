@@ -14,12 +14,12 @@ use block::{
     BlockDevice, Extent, ExtentKind, FileRegion, Geometry, Identity, IoBufs, IoError, IoFuture,
     Node, Operation, Range, Support, TryIo, WriteFlags, merge_extents,
 };
-use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::sections::{CachedVolume, ChunkRun, SECTION_CHUNKS};
 use super::walk::Tree;
 use super::{ThinError, ThinPool};
 use crate::guard::{about, assert_checked, assert_len, refuse};
+use crate::read::read_in_order;
 use crate::zeroes::zeroes;
 
 /// Pieces of one request that are read at the same time.
@@ -177,14 +177,9 @@ impl ThinVolume {
     }
 
     async fn read_pieces(&self, range: Range) -> Result<IoBufs, IoError> {
-        stream::iter(self.pieces(range).await?)
-            .map(|piece| self.read_piece(piece))
-            .buffered(IN_FLIGHT)
-            .try_fold(IoBufs::new(), async |mut all, data| {
-                all.extend(data);
-                Ok(all)
-            })
-            .await
+        let pieces = self.pieces(range).await?;
+        let reads = pieces.into_iter().map(|piece| self.read_piece(piece));
+        read_in_order(reads, IN_FLIGHT).await
     }
 
     async fn all_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {

@@ -27,7 +27,7 @@ use block::{
     Node, Operation, Range, Support, TryIo, WriteFlags, merge_extents,
 };
 use futures_util::future::try_join;
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt};
 
 use self::plan::MergeStep;
 use self::state::{MergeState, MergeWriteId};
@@ -41,6 +41,7 @@ use crate::overlay::format::StoreLayout;
 use crate::overlay::map::ChunkPiece;
 use crate::overlay::plan::sections;
 use crate::overlay::store::Store;
+use crate::read::read_in_order;
 use crate::zeroes::zeroes;
 
 /// Requests that one request makes at a time.
@@ -271,17 +272,11 @@ impl MergeDisk {
 
     async fn read_pieces(&self, range: Range) -> Result<IoBufs, IoError> {
         let pieces = self.state().pieces(range);
-        stream::iter(pieces)
-            .map(|piece| {
-                let (node, at) = self.below(&piece);
-                node.read(at)
-            })
-            .buffered(IN_FLIGHT)
-            .try_fold(IoBufs::new(), async |mut all, data| {
-                all.extend(data);
-                Ok(all)
-            })
-            .await
+        let reads = pieces.into_iter().map(|piece| {
+            let (node, at) = self.below(&piece);
+            node.read(at)
+        });
+        read_in_order(reads, IN_FLIGHT).await
     }
 
     async fn all_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
