@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::Node;
 use nbd::client::{AccessMode, WriterAccess, random_token};
@@ -30,6 +30,34 @@ const PAUSE_LAST: Duration = Duration::from_secs(4);
 /// How long the first look at a device of the kernel's nbd may take.
 const PREPARE_FOR: Duration = Duration::from_secs(20);
 
+/// Attempts to reach a server at first.
+struct Attempts {
+    started: Instant,
+    wait: Duration,
+    pause: Duration,
+}
+
+impl Attempts {
+    fn within(wait: Duration) -> Self {
+        Self {
+            started: engine::clock::now(),
+            wait,
+            pause: PAUSE_FIRST,
+        }
+    }
+
+    /// Whether another one is made.
+    fn may_continue(&self) -> bool {
+        engine::clock::now().duration_since(self.started) < self.wait
+    }
+
+    /// The pause before it.
+    async fn pause(&mut self) {
+        engine::clock::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_LAST);
+    }
+}
+
 impl Session {
     /// Brings the device up. An unreachable server is retried for the requested time, and as long as the parent
     /// process waits.
@@ -49,7 +77,7 @@ impl Session {
             self.supervisor = supervisor.map(Arc::from);
             return self.attach_fuse(disk).await;
         }
-        let (started, mut pause) = (engine::clock::now(), PAUSE_FIRST);
+        let mut attempts = Attempts::within(self.request.wait);
         loop {
             let tried = match self.record.driver {
                 DeviceDriver::Kernel => self.attach_kernel().await,
@@ -64,15 +92,13 @@ impl Session {
                     }
                 }
             };
-            let waited = engine::clock::now().duration_since(started);
             match tried {
-                Err(e) if e.is_of_the_server() && waited < self.request.wait => {
+                Err(e) if e.is_of_the_server() && attempts.may_continue() => {
                     tracing::info!("{e}; trying again");
                     tokio::select! {
-                        () = engine::clock::sleep(pause) => {}
+                        () = attempts.pause() => {}
                         () = parent.gone() => return Err(AttachError::Abandoned),
                     }
-                    pause = (pause * 2).min(PAUSE_LAST);
                 }
                 done => return done,
             }
@@ -85,19 +111,17 @@ impl Session {
         F: Fn(String, bool) -> Fut,
         Fut: Future<Output = Result<LocalDisk, LocalDiskError>>,
     {
-        let (started, mut pause) = (engine::clock::now(), PAUSE_FIRST);
+        let mut attempts = Attempts::within(self.request.wait);
         loop {
             let error = match open(text.to_owned(), !self.request.read_only).await {
                 Ok(disk) => return Ok(disk),
                 Err(error) => error,
             };
-            let waited = engine::clock::now().duration_since(started);
-            if !error.is_of_the_server || waited >= self.request.wait {
+            if !error.is_of_the_server || !attempts.may_continue() {
                 return Err(AttachError::Disk(error.why));
             }
             tracing::info!("{}; trying again", error.why);
-            engine::clock::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_LAST);
+            attempts.pause().await;
         }
     }
 
