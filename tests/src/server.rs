@@ -1,5 +1,6 @@
 //! Our server as a child process, on a port of its own.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
@@ -8,6 +9,13 @@ use tempfile::TempDir;
 use testkit::proc::Process;
 
 use crate::said;
+
+/// A port of the loopback that is free now.
+#[track_caller]
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
+}
 
 /// How long the server may take to listen, and to stop.
 pub const LIMIT: Duration = Duration::from_secs(60);

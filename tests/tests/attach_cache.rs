@@ -2,20 +2,15 @@
 //! written is on the server.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use outboard_tests::attachment::World;
 use outboard_tests::image::{Folder, MIB, bytes_at};
-use outboard_tests::server::Server;
+use outboard_tests::server::{Server, free_port};
 
 const SIZE: u64 = 32 * MIB;
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    listener.local_addr().expect("an address").port()
-}
 
 /// Bytes that the server of these metrics has read for clients.
 #[track_caller]

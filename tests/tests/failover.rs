@@ -15,7 +15,7 @@ use outboard_tests::mirror::{
 };
 use outboard_tests::proxy::Proxy;
 use outboard_tests::raw::{self, FLUSH, Request, WRITE};
-use outboard_tests::server::{LIMIT, Server};
+use outboard_tests::server::{LIMIT, Server, free_port};
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::proc::Process;
@@ -87,13 +87,6 @@ impl Serving {
             Self::Ours(server) => server.kill(),
         }
     }
-}
-
-/// A port that is free now.
-#[track_caller]
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 /// A primary with a half of its own and one on a backup, which it reaches through a proxy.

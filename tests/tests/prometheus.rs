@@ -2,14 +2,14 @@
 //! each query of which has an answer from a real Prometheus that scrapes a real server.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use outboard_tests::image::{Folder, MIB};
 use outboard_tests::said;
-use outboard_tests::server::Server;
+use outboard_tests::server::{Server, free_port};
 use serde_json::Value;
 use testkit::proc::Process;
 use testkit::requires;
@@ -19,11 +19,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging")
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 /// What is behind a URL of the loopback.

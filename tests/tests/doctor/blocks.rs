@@ -62,9 +62,10 @@ fn what_is_in_flight_when_counting_ends_is_no_part_of_the_rate() {
     let folder = Folder::new();
     let mut found = Vec::new();
     for _ in 0..super::TRIES {
-        let told = super::diagnosis(&mut doctor(&folder, 9, &["delay(memory(64M), read=170ms)"]));
-        let rate = told["examination"]["rate"].as_f64().unwrap();
-        let best = told["examination"]["best"].as_f64().unwrap();
+        let verdict =
+            super::diagnosis(&mut doctor(&folder, 9, &["delay(memory(64M), read=170ms)"]));
+        let rate = verdict["examination"]["rate"].as_f64().unwrap();
+        let best = verdict["examination"]["best"].as_f64().unwrap();
         found.push((rate, best));
         if (11.0e6..12.6e6).contains(&rate) && best < 12.6e6 {
             return;

@@ -6,13 +6,13 @@
 //! ones.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
 use super::check;
+use crate::servers::free_port;
 use crate::systemd::{self, Network};
 use crate::{browser, clock, packages, shell};
 
@@ -29,12 +29,8 @@ pub(super) fn run(made: &[PathBuf]) -> Result<()> {
     let root = root.path();
     check::copy_packages(made, root)?;
     systemd::put_steps(root, &shell::root().join("tests/package/newcomer.sh"))?;
-    // Both are free at the same time, so they differ.
-    let ports = [free_port()?, free_port()?];
-    let [nbd, http] = ports.each_ref().map(|(_, port)| *port);
-    let settings = format!("nbd={nbd}\nhttp={http}\n");
+    let settings = format!("nbd={}\nhttp={}\n", free_port()?, free_port()?);
     fs::write(root.join(systemd::FOLDER).join("ports"), settings)?;
-    drop(ports);
     let browser = browser::script("newcomer.js")?;
     let watch = || {
         let url = page(root)?;
@@ -46,12 +42,6 @@ pub(super) fn run(made: &[PathBuf]) -> Result<()> {
     systemd::boot(root, Network::Shared, watch).context("a newcomer's session failed")?;
     println!("newcomer: ok");
     Ok(())
-}
-
-fn free_port() -> Result<(TcpListener, u16)> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let port = listener.local_addr()?.port();
-    Ok((listener, port))
 }
 
 /// The page's address, once the steps have come that far.
