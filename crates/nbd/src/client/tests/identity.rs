@@ -118,7 +118,8 @@ fn a_smaller_disk_of_another_name_is_waited_out_while_all_is_flushed() {
         fake.listen();
         let mut waiting = client.read(Range::new(1 << 19, 512));
         assert!(poll_once(&mut waiting).await.is_pending());
-        let seen = || client.health().last_error.unwrap().contains("and has 4096");
+        let is_it = |error: String| error.contains("and has 4096");
+        let seen = || client.health().last_error.is_some_and(is_it);
         until("the smaller disk is seen", seen).await;
         assert_eq!(fake.world().log.len(), before);
         assert_eq!(client.health().failed, None);

@@ -124,7 +124,8 @@ fn an_export_that_comes_back_smaller_for_a_moment_is_waited_for() {
             fake.listen();
             let mut read = client.read(Range::new(0, 512));
             assert!(poll_once(&mut read).await.is_pending());
-            let seen = || client.health().last_error.unwrap().contains("and has 0");
+            let is_it = |error: String| error.contains("and has 0");
+            let seen = || client.health().last_error.is_some_and(is_it);
             until("the wrong size is seen", seen).await;
             assert_eq!(fake.world().log.len(), before);
             fake.world().export.size = MIB;
