@@ -113,34 +113,7 @@ begin)
     finish
     ;;
 kill)
-    size=$(stat -c %s model)
-    serve "$(array "$members")" --writers many
-    clients=
-    for client in 0 1 2 3; do
-        writes $client $((size / 4 / 512 * 512 * client)) $((size / 4 / 512 * 512 * (client + 1))) 60000 |
-            grep -v flush >list.$client
-        qemu-io -f raw "$uri" <list.$client >done.$client 2>&1 &
-        clients="$clients $!"
-    done
-    # Its output is buffered: there is something once a client has made dozens of writes.
-    for client in 0 1 2 3; do
-        for _ in $(seq 600); do
-            test ! -s done.$client || break
-            sleep 0.1
-        done
-    done
-    kill -KILL $server
-    wait $clients || true
-    for client in 0 1 2 3; do
-        count=$(grep -c 'wrote [0-9]' done.$client)
-        echo "client $client: $count writes of 60000 were acknowledged"
-        test $count -gt 0
-        test $count -lt 60000
-        head -n $count list.$client >list
-        quietly qemu-io -f raw model <list
-        # The next one may be there, or a part of it.
-        sed -n "$((count + 1))p" list.$client >next.$client
-    done
+    kill_while_written flush
     for image in $members; do
         mdadm --examine $image | grep -E 'State : active|State : dirty' || {
             echo "$image: killed, but clean"
@@ -149,33 +122,11 @@ kill)
     done
     ;;
 all_there)
-    rm -f found
-    quietly outboard copy "$(array "$members")" found --detect-zeroes never
-    for client in 0 1 2 3; do
-        # Its last words are where, and how much.
-        place=$(sed 's/.* \([0-9]* [0-9]*\)$/\1/' next.$client)
-        for file in model found; do
-            dd if=/dev/zero of=$file bs=512 seek=$((${place% *} / 512)) count=$((${place#* } / 512)) \
-                conv=notrunc status=none
-        done
-    done
-    cmp model found || {
-        echo "something that was acknowledged is not there"
-        exit 1
-    }
+    acknowledged_is_there
     ;;
 resync)
     pieces=$2
-    copies=
-    for image in $members; do
-        copy=$(echo $image | tr A-D E-H)
-        cp --sparse=always $image copy
-        # The same file: the guest has it open.
-        blank $copy
-        dd if=copy of=$copy bs=1M conv=sparse,notrunc status=none
-        copies="$copies $copy"
-    done
-    copies=${copies# }
+    copy_members A-D E-H
     mdadm --examine E.img | grep -E '^ *State :'
     if is_mirror && mdadm --examine E.img | grep -q -E 'State : active' && [ $pieces -gt 0 ]; then
         # Some bytes that were being written reached only one member.
@@ -190,10 +141,7 @@ resync)
     finish
     test $pieces -lt 128 || pieces=128
     echo "$pieces pieces were flushed"
-    cmp --bytes=$((pieces * 65536)) found PATTERN.img || {
-        echo "something that was flushed is not there"
-        exit 1
-    }
+    flushed_is_there $((pieces * 65536))
     for copy in $copies; do
         mdadm --examine $copy | grep -E -q 'State : (active|dirty)' && {
             echo "$copy: resynchronised, but not clean"

@@ -181,57 +181,18 @@ write)
     echo "$size $(sum model)"
     ;;
 kill)
-    size=$(stat -c %s model)
     # What the kernel found, or we, is what there is.
     rm -f model
     quietly outboard copy "$(array "$members")" model --detect-zeroes never
-    serve "$(array "$members")" --writers many
-    clients=
-    for client in 0 1 2 3; do
-        writes $client $((size / 4 / 512 * 512 * client)) $((size / 4 / 512 * 512 * (client + 1))) 60000 |
-            grep -v -e flush -e 'write -z' >list.$client
-        qemu-io -f raw "$uri" <list.$client >done.$client 2>&1 &
-        clients="$clients $!"
-    done
-    sleep 1
-    kill -KILL $server
-    wait $clients || true
-    for client in 0 1 2 3; do
-        count=$(grep -c 'wrote [0-9]' done.$client)
-        test $count -gt 0
-        head -n $count list.$client >list
-        quietly qemu-io -f raw model <list
-        # The next one may be there, or a part of it.
-        sed -n "$((count + 1))p" list.$client >next.$client
-    done
+    kill_while_written -e flush -e 'write -z'
     ;;
 all_there)
-    rm -f found
-    quietly outboard copy "$(array "$members")" found --detect-zeroes never
-    for client in 0 1 2 3; do
-        # Its last words are where, and how much.
-        place=$(sed 's/.* \([0-9]* [0-9]*\)$/\1/' next.$client)
-        for file in model found; do
-            dd if=/dev/zero of=$file bs=512 seek=$((${place% *} / 512)) count=$((${place#* } / 512)) \
-                conv=notrunc status=none
-        done
-    done
-    cmp model found || {
-        echo "something that was acknowledged is not there"
-        exit 1
-    }
+    acknowledged_is_there
     ;;
 replay)
-    pieces=$2 lost=$3 copies=
-    for image in $members; do
-        copy=$(echo $image | tr A-E F-J)
-        cp --sparse=always $image copy
-        # The same file: the guest has it open.
-        blank $copy
-        dd if=copy of=$copy bs=1M conv=sparse,notrunc status=none
-        copies="$copies $copy"
-    done
-    here=${copies# } run=
+    pieces=$2 lost=$3
+    copy_members A-E F-J
+    here=$copies run=
     for one in $(echo $lost | tr , ' '); do
         test $one = - || {
             here=$(without "$here" $one.img)
@@ -250,10 +211,7 @@ replay)
     grep 'the journal was replayed' served || true
     test $pieces -lt 512 || pieces=512
     echo "$pieces pieces were flushed, lost: $lost"
-    cmp --bytes=$((pieces * 12288)) found PATTERN.img || {
-        echo "something that was flushed is not there"
-        exit 1
-    }
+    flushed_is_there $((pieces * 12288))
     if [ "$lost" = - ]; then
         quietly outboard array scrub $here
         cat said

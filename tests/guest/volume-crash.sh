@@ -261,7 +261,11 @@ exceptions)
     done >list
     qemu-io -f raw "nbd+unix:///data?socket=$PWD/socket" <list >written 2>&1 &
     client=$!
-    sleep $(awk "BEGIN { print 0.5 + $2 * 0.5 }")
+    for _ in $(seq 600); do
+        ! grep -q 'wrote 65536' written || break
+        sleep 0.1
+    done
+    sleep $(awk "BEGIN { print $2 * 0.5 }")
     touch pulled
     wait $client || true
     kill -KILL $server

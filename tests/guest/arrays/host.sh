@@ -143,3 +143,83 @@ make_array() {
 put_model() {
     dd if=PATTERN.img of=model bs=1k skip=$2 seek=$1 count=$2 conv=notrunc status=none
 }
+
+# How many of its writes a client saw acknowledged.
+acknowledged() {
+    grep -c 'wrote [0-9]' done.$1 || true
+}
+
+# Kills the server of the array while four clients write to it, each to a quarter of its own, when each has
+# seen some writes acknowledged. Those go to the model; the write of each client that was next, which may be
+# there or in part, is in next.0 to next.3. Arguments are what grep takes the lists without.
+kill_while_written() {
+    size=$(stat -c %s model)
+    serve "$(array "$members")" --writers many
+    clients=
+    for client in 0 1 2 3; do
+        writes $client $((size / 4 / 512 * 512 * client)) $((size / 4 / 512 * 512 * (client + 1))) 60000 |
+            grep -v "$@" >list.$client
+        qemu-io -f raw "$uri" <list.$client >done.$client 2>&1 &
+        clients="$clients $!"
+    done
+    for client in 0 1 2 3; do
+        for _ in $(seq 600); do
+            test $(acknowledged $client) -lt 8 || break
+            sleep 0.1
+        done
+    done
+    kill -KILL $server
+    wait $clients || true
+    for client in 0 1 2 3; do
+        count=$(acknowledged $client)
+        echo "client $client: $count writes were acknowledged"
+        if [ $count -lt 8 ] || [ $count -ge $(wc -l <list.$client) ]; then
+            tail -n 3 done.$client
+            echo "client $client was to be in the middle of its writes"
+            exit 1
+        fi
+        head -n $count list.$client >list
+        quietly qemu-io -f raw model <list
+        sed -n "$((count + 1))p" list.$client >next.$client
+    done
+}
+
+# What was acknowledged before the server was killed is there.
+acknowledged_is_there() {
+    rm -f found
+    quietly outboard copy "$(array "$members")" found --detect-zeroes never
+    for client in 0 1 2 3; do
+        # Its last words are where, and how much.
+        place=$(sed 's/.* \([0-9]* [0-9]*\)$/\1/' next.$client)
+        for file in model found; do
+            dd if=/dev/zero of=$file bs=512 seek=$((${place% *} / 512)) count=$((${place#* } / 512)) \
+                conv=notrunc status=none
+        done
+    done
+    cmp model found || {
+        echo "something that was acknowledged is not there"
+        exit 1
+    }
+}
+
+# Copies the images of the guest as they are now, from letters to letters (as `tr` has them), to $copies.
+copy_members() {
+    copies=
+    for image in $members; do
+        copy=$(echo $image | tr $1 $2)
+        cp --sparse=always $image copy
+        # The same file: the guest has it open.
+        blank $copy
+        dd if=copy of=$copy bs=1M conv=sparse,notrunc status=none
+        copies="$copies $copy"
+    done
+    copies=${copies# }
+}
+
+# That many bytes of the pattern, which were flushed, are in what was found.
+flushed_is_there() {
+    cmp --bytes=$1 found PATTERN.img || {
+        echo "something that was flushed is not there"
+        exit 1
+    }
+}
