@@ -11,7 +11,8 @@
 //!
 //! # Invariants
 //!
-//! * Two builds of one commit give equal bytes: paths are remapped, times are the commit's, archives are sorted.
+//! * Two builds of one commit give equal bytes: paths are remapped, times are the commit's, archives are sorted;
+//!   `--twice` compares them ([`reproduction`]).
 //! * Everything in a package comes from this tree or from the binary that was just built.
 //!
 //! # What it does not do
@@ -23,6 +24,7 @@ mod contents;
 mod control;
 mod emulation;
 mod newcomer;
+mod reproduction;
 mod tarball;
 mod target;
 mod tree;
@@ -57,6 +59,9 @@ pub(crate) struct Args {
     /// The same with the packages for this machine that the last run made
     #[arg(long, conflicts_with_all = ["arch", "is_static", "check"])]
     check_only: bool,
+    /// Build a second time in a clone, and compare byte by byte
+    #[arg(long, conflicts_with = "check_only")]
+    twice: bool,
 }
 
 /// Builds the packages and prints where they are.
@@ -71,8 +76,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.check_only {
         return check_all(&made_before(&folder, here)?);
     }
+    if args.twice {
+        reproduction::ensure_committed()?;
+    }
     std::fs::remove_dir_all(&folder).ok();
-    for architecture in architectures {
+    for &architecture in &architectures {
         let libc = match args.is_static {
             true => Libc::Musl,
             false => Libc::Gnu,
@@ -92,6 +100,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 emulation::run(target, &built, &release)?;
             }
         }
+    }
+    if args.twice {
+        let mut arguments = Vec::new();
+        for architecture in architectures {
+            arguments.extend(["--arch", architecture.name()]);
+        }
+        if args.is_static {
+            arguments.push("--static");
+        }
+        reproduction::run(&folder, &arguments)?;
     }
     Ok(())
 }
