@@ -128,10 +128,16 @@ fn manual_pages_pass_mandoc_and_are_shown_by_man() {
         return;
     }
     let folder = Folder::new();
-    let pages = folder.at("man1");
-    run(&mut outboard(&["manual", &pages])).ok();
-    let mut names: Vec<String> = std::fs::read_dir(&pages)
-        .unwrap()
+    // Next to our binary: it adds the pages that are made of guides.
+    let ours = outboard(&[]).get_program().to_owned();
+    let xtask = Path::new(&ours).with_file_name("xtask");
+    let pages = folder.at("man");
+    let mut manual = Command::new(xtask);
+    manual.args(["manual", &pages, "--binary"]).arg(&ours);
+    run(&mut manual).ok();
+    let mut names: Vec<String> = ["man1", "man5", "man7"]
+        .iter()
+        .flat_map(|section| std::fs::read_dir(format!("{pages}/{section}")).unwrap())
         .map(|entry| entry.unwrap().path().display().to_string())
         .collect();
     names.sort();
@@ -153,19 +159,19 @@ fn manual_pages_pass_mandoc_and_are_shown_by_man() {
     };
     for (page, wanted) in [
         (
-            "outboard-serve.1",
+            "man1/outboard-serve.1",
             ["outboard-serve - ", "--listen <WHERE>", "SEE ALSO"],
         ),
         (
-            "outboard.toml.5",
+            "man5/outboard.toml.5",
             ["OUTBOARD.TOML(5)", "on_event", "[[export]]"],
         ),
         (
-            "outboard-disks.7",
+            "man7/outboard-disks.7",
             ["outboard-disks - ", "throttle(DISK", "SYNTAX"],
         ),
         (
-            "outboard-formats.7",
+            "man7/outboard-formats.7",
             ["outboard-formats - ", "superblock", "ARRAYS"],
         ),
     ] {

@@ -1,5 +1,5 @@
 //! The door to the repository: `cargo xtask test`, `demo`, `bench`, `ci`, `tidy`, `guest`, `fuzz`, `soak`,
-//! `package`, `units`, `book`.
+//! `package`, `manual`, `units`, `book`.
 //!
 //! Every command says what it needs, installs it where it may, and ends with a non-zero status and one
 //! line when it fails. Nothing here is linked into the product.
@@ -18,6 +18,7 @@ mod data;
 mod demo;
 mod fuzz;
 mod guest;
+mod manual;
 mod package;
 mod packages;
 mod process;
@@ -67,6 +68,8 @@ enum Door {
     Fuzz(fuzz::Args),
     /// Let hundreds of clients come, work and be killed, and see that nothing is lost.
     Soak(soak::Args),
+    /// Write all manual pages.
+    Manual(manual::Args),
     /// Build Debian packages.
     Package(package::Args),
     /// Make a book of the guides, in target/book.
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Door::Soak(args) => soak::run(&args),
         Door::Tidy(args) => tidy::run(&args),
         Door::Guest(args) => guest::run(&args),
+        Door::Manual(args) => manual::run(&args),
         Door::Package(args) => package::run(&args),
         Door::Units => units::run(),
     };

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::control::{About, Release, changelog, control};
 use super::target::{Libc, Target};
 use super::tree::{DATA, PROGRAM, Tree};
-use crate::shell;
+use crate::{manual, shell};
 
 const DOCUMENTS: &str = "usr/share/doc";
 
@@ -216,15 +216,11 @@ fn add_documents(tree: &Tree, release: &Release) -> Result<()> {
     }
 }
 
-/// The manual pages, as the binary prints them.
+/// The manual pages.
 pub(super) fn add_manual(tree: &Tree, binary: &Binary, work: &Path) -> Result<()> {
-    let pages = work.join("man");
-    shell::output(binary.command()?.arg("manual").arg(&pages))?;
-    for page in files_of(&pages)? {
-        let name = page.file_name().unwrap_or_default().to_string_lossy();
-        let (_, section) = name.rsplit_once('.').context("a page without a section")?;
-        let to = format!("usr/share/man/man{section}/{name}");
-        tree.compressed(&to, &fs::read(&page)?)?;
+    for page in manual::pages(binary.command()?, work)? {
+        let to = format!("usr/share/man/man{}/{}", page.section, page.file);
+        tree.compressed(&to, page.text.as_bytes())?;
     }
     Ok(())
 }

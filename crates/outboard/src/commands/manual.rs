@@ -1,10 +1,8 @@
-//! `outboard manual`: the manual pages of all commands, from the definitions that `--help` is made of; of the configuration, the language
-//! of disks and the formats on them, from the guides ([`guide_page`]).
+//! `outboard manual`: the manual pages of all commands, from the definitions that `--help` is made of. Those of sections 5
+//! and 7 are made of the guides, by `cargo xtask manual`.
 //!
 //! The pages are clap_mangen's, but for the title line: that leaves an empty date out, and mandoc(1) takes the next word for
 //! it. Pages have no date, so that two builds of one version give equal bytes.
-
-mod guide_page;
 
 use std::io;
 use std::path::PathBuf;
@@ -18,8 +16,7 @@ use crate::failure::Failure;
 /// Arguments of `manual`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The folder that gets the pages: outboard.1 and one for each command, outboard.toml.5, outboard-disks.7,
-    /// outboard-formats.7; `man -l PAGE` shows one
+    /// The folder that gets the pages: outboard.1 and one for each command; `man -l PAGE` shows one
     folder: PathBuf,
 }
 
@@ -35,24 +32,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let folder = &args.folder;
     let write = || -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
-        let commands = pages(definition())?.into_iter();
-        commands
-            .chain(guide_pages())
-            .try_for_each(|page| std::fs::write(folder.join(&page.file), &page.text))
+        let mut pages = pages(definition())?.into_iter();
+        pages.try_for_each(|page| std::fs::write(folder.join(&page.file), &page.text))
     };
     write().map_err(|error| {
         Failure::because(format!("cannot write into {}", folder.display()), &error)
-    })
-}
-
-/// The pages that are made of guides.
-fn guide_pages() -> impl Iterator<Item = Page> {
-    guide_page::PAGES.iter().map(|page| {
-        let (name, section) = (page.name, page.section);
-        Page {
-            file: format!("{name}.{section}"),
-            text: tidied(&page.render(), &title_line(name, section)),
-        }
     })
 }
 
@@ -82,7 +66,7 @@ fn text(command: &Command, name: &str, above: Option<&str>) -> io::Result<String
     let mut rendered = Vec::new();
     Man::new(command.clone()).render(&mut rendered)?;
     let rendered = String::from_utf8_lossy(&rendered);
-    let mut text = tidied(&rendered, &title_line(name, 1));
+    let mut text = tidied(&rendered, &title_line(name));
     if let Some(above) = above {
         let above = above.replace('-', "\\-");
         text.push_str(&format!(".SH SEE ALSO\n.BR {above} (1)\n"));
@@ -90,15 +74,10 @@ fn text(command: &Command, name: &str, above: Option<&str>) -> io::Result<String
     Ok(text)
 }
 
-fn title_line(name: &str, section: u8) -> String {
+fn title_line(name: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let title = name.to_uppercase();
-    let part = match section {
-        1 => "User Commands",
-        5 => "File Formats",
-        _ => "Miscellaneous",
-    };
-    format!(".TH {title} {section} \"\" \"outboard {version}\" \"{part}\"")
+    format!(".TH {title} 1 \"\" \"outboard {version}\" \"User Commands\"")
 }
 
 /// A page with its title line, and with vertical space by its macro alone and without blanks at the ends of lines: mandoc(1)
@@ -137,22 +116,6 @@ mod tests {
             !files.iter().any(|file| file.contains("background")),
             "{files:?}"
         );
-    }
-
-    #[test]
-    fn pages_of_guides_have_a_title_and_what_the_guides_have() {
-        let pages: Vec<Page> = guide_pages().collect();
-        let files: Vec<&str> = pages.iter().map(|page| page.file.as_str()).collect();
-        assert_eq!(
-            files,
-            ["outboard.toml.5", "outboard-disks.7", "outboard-formats.7"]
-        );
-        for (page, wanted) in pages.iter().zip(["read_only", "throttle(DISK", "bitmap"]) {
-            assert!(page.text.contains(".TH OUTBOARD"), "{}", page.file);
-            let wanted = wanted.replace('-', "\\-");
-            assert!(page.text.contains(&wanted), "{}: {wanted}", page.file);
-            assert!(!page.text.contains("<!--"), "{}", page.file);
-        }
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! What a guide shows in a browser becomes the nearest that man(7) has: its second headings are sections, tables are lists by
 //! their first column, links are their texts. Comments of HTML are left out.
 
-use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
+use std::path::Path;
+
+use anyhow::{Context, Result};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use roff::{Inline, Roff, bold, italic, roman};
 
 /// A page that is made of guides.
 pub(super) struct GuidePage {
@@ -13,7 +16,7 @@ pub(super) struct GuidePage {
     pub(super) section: u8,
     /// What it is, in one line.
     about: &'static str,
-    /// Documents in Markdown. Of one the headings are sections; of several each is a section.
+    /// Documents in Markdown, below docs. Of one the headings are sections; of several each is a section.
     sources: &'static [&'static str],
 }
 
@@ -23,46 +26,77 @@ pub(super) const PAGES: [GuidePage; 3] = [
         name: "outboard.toml",
         section: 5,
         about: "configuration of outboard serve",
-        sources: &[include_str!("../../../../../docs/guide/config.md")],
+        sources: &["guide/config.md"],
     },
     GuidePage {
         name: "outboard-disks",
         section: 7,
         about: "disk expressions of outboard",
-        sources: &[include_str!("../../../../../docs/guide/disks.md")],
+        sources: &["guide/disks.md"],
     },
     GuidePage {
         name: "outboard-formats",
         section: 7,
         about: "formats that outboard writes on disks",
         sources: &[
-            include_str!("../../../../../docs/formats/md.md"),
-            include_str!("../../../../../docs/formats/dm-raid.md"),
-            include_str!("../../../../../docs/formats/lvm.md"),
-            include_str!("../../../../../docs/formats/overlay.md"),
-            include_str!("../../../../../docs/formats/client-overlays.md"),
-            include_str!("../../../../../docs/formats/writer.md"),
+            "formats/md.md",
+            "formats/dm-raid.md",
+            "formats/lvm.md",
+            "formats/overlay.md",
+            "formats/client-overlays.md",
+            "formats/writer.md",
+            "formats/cache.md",
         ],
     },
 ];
 
 impl GuidePage {
-    /// The page as man(7) has it, with a title line that is only a place for one.
-    pub(super) fn render(&self) -> String {
+    /// What it is made of.
+    #[cfg(test)]
+    pub(super) fn sources(&self) -> impl Iterator<Item = &'static str> {
+        self.sources.iter().copied()
+    }
+
+    /// The name of its file.
+    pub(super) fn file(&self) -> String {
+        format!("{}.{}", self.name, self.section)
+    }
+
+    /// The page as man(7) has it.
+    pub(super) fn render(&self, docs: &Path) -> Result<String> {
         let mut writer = Writer::new(self.sources.len() > 1);
         let name = format!("{} - {}", self.name, self.about);
-        writer.roff.control("TH", [self.name]);
         writer.roff.control("SH", ["NAME"]).text([roman(name)]);
         if !writer.has_several {
             writer.heading(1, "DESCRIPTION");
         }
         for source in self.sources {
-            let options = Options::ENABLE_TABLES;
-            Parser::new_ext(source, options).for_each(|event| writer.take(event));
+            let file = docs.join(source);
+            let text = std::fs::read_to_string(&file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            let events = Parser::new_ext(&text, Options::ENABLE_TABLES);
+            events.for_each(|event| writer.take(event));
         }
         writer.roff.control("SH", ["SEE ALSO"]);
         writer.roff.text([bold("outboard"), roman("(1)")]);
-        writer.roff.render()
+        Ok(self.finish(&writer.roff.to_roff()))
+    }
+
+    /// The page with its title line, without blanks at the ends of lines, and with vertical space by its macro alone:
+    /// mandoc(1) complains of others. It has no date, so that two builds of one version give equal bytes.
+    fn finish(&self, body: &str) -> String {
+        let (title, section) = (self.name.to_uppercase(), self.section);
+        let part = match section {
+            5 => "File Formats",
+            _ => "Miscellaneous",
+        };
+        let version = env!("CARGO_PKG_VERSION");
+        let mut page = format!(".TH {title} {section} \"\" \"outboard {version}\" \"{part}\"\n");
+        for line in body.lines().map(str::trim_end) {
+            page.push_str(if line.is_empty() { ".sp" } else { line });
+            page.push('\n');
+        }
+        page
     }
 }
 
