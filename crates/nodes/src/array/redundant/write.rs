@@ -134,6 +134,30 @@ impl RedundantArray {
         Ok(changing)
     }
 
+    /// Waits for a turn to read `range` in one state of it, also while the array is being stopped: changes that began
+    /// before that go on. `None`: nothing changes any more.
+    pub(super) async fn turn_to_read(&self, range: Range) -> Result<Option<Changing<'_>>, IoError> {
+        self.fence.check(Operation::Read, Some(range))?;
+        if self.read_only() {
+            return Ok(None);
+        }
+        let changing = {
+            let mut guarded = self.lock();
+            if guarded.state.stopped && !guarded.state.locks.has_changes() {
+                return Ok(None);
+            }
+            Changing {
+                array: self,
+                turn: guarded.state.begin(range, Kind::Window),
+                range,
+                kind: Kind::Window,
+                in_flight: None,
+            }
+        };
+        self.wait_for(changing.turn).await?;
+        Ok(Some(changing))
+    }
+
     fn take_turn(
         &self,
         operation: Operation,

@@ -18,7 +18,6 @@ use super::super::super::parity::plan::{Bytes, footprint, plan};
 use super::super::super::parity::rebuild::assemble;
 use super::super::RedundantArray;
 use super::super::members::is_timeout;
-use super::super::range_locks::Kind;
 use super::super::row_section::RowSection;
 use super::columns::Columns;
 
@@ -69,15 +68,7 @@ impl RedundantArray {
             let mut split = layout.sections().split(range);
             let (section, range) = split.next().expect("what is read is not empty");
             let footprint = footprint(&section.layout, range);
-            // Nothing changes any more.
-            let is_still = self.read_only() || self.lock().state.stopped;
-            let turn = match is_still {
-                true => None,
-                false => {
-                    let place = section.place(footprint);
-                    Some(self.turn(Operation::Read, place, Kind::Window).await?)
-                }
-            };
+            let turn = self.turn_to_read(section.place(footprint)).await?;
             if !section.still_holds(self.layout().sections(), range) {
                 // A reshape has moved it.
                 continue;
@@ -85,7 +76,7 @@ impl RedundantArray {
             let columns = Columns::of(self, *section, footprint);
             let is_complete = !columns.lost.touches_any(footprint);
             let data = SpanReader(&columns).read(range, is_complete).await?;
-            if turn.is_some() {
+            if turn.is_some() && !self.lock().state.stopped {
                 self.repair_reads(&columns).await;
             }
             return Ok((range, data));
