@@ -1,5 +1,6 @@
 //! The command line: commands and their options. [`crate::commands`] carries them out.
 
+mod examples;
 mod usage_error;
 
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -35,7 +36,7 @@ pub(crate) struct Cli {
     #[arg(long, global = true, display_order = LAST)]
     pub(crate) json: bool,
 
-    /// Log more (twice: everything); RUST_LOG overrides it
+    /// Log at level debug (twice: trace); RUST_LOG overrides it
     #[arg(long, short, global = true, action = ArgAction::Count, display_order = LAST)]
     pub(crate) verbose: u8,
 
@@ -105,12 +106,17 @@ pub(crate) enum Command {
     AttachWorker,
 }
 
+/// All commands, with the examples that their help ends with.
+pub(crate) fn definition() -> clap::Command {
+    examples::add(Cli::command())
+}
+
 /// Parses the command line. clap reports a request for help or for the version as an error, too.
 pub(crate) fn read(
     arguments: impl Iterator<Item = std::ffi::OsString>,
 ) -> Result<Cli, clap::Error> {
     // Without a command derived parsers report their help, which names no command; this way the error does.
-    let mut command = Cli::command()
+    let mut command = definition()
         .arg_required_else_help(false)
         .mut_subcommands(|group| group.arg_required_else_help(false));
     let mut matches = command.try_get_matches_from_mut(arguments)?;

@@ -14,11 +14,10 @@
 use std::ffi::OsStr;
 
 use attach::AttachmentStatus;
-use clap::{Command, CommandFactory as _};
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
-use crate::cli::Cli;
+use crate::cli::definition;
 use crate::control::ServerStatus;
 use crate::control::client::statuses;
 
@@ -32,11 +31,6 @@ pub(crate) fn answer_shell() -> Result<bool, clap::Error> {
     CompleteEnv::with_factory(definition)
         .var(VARIABLE)
         .try_complete(arguments, directory.as_deref())
-}
-
-/// The commands and their options.
-pub(crate) fn definition() -> Command {
-    Cli::command()
 }
 
 /// A value that a user may mean, and what it is.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Command;
 use clap_mangen::Man;
 
-use crate::completion::definition;
+use crate::cli::definition;
 use crate::failure::Failure;
 
 /// Arguments of `manual`.

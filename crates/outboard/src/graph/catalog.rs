@@ -135,6 +135,11 @@ pub(super) fn built_names() -> String {
     format!("PATH, {} and URIs ({})", names.join(", "), schemes())
 }
 
+/// How each disk is written, for help.
+pub(crate) fn usages() -> impl Iterator<Item = &'static str> {
+    ENTRIES.iter().map(|entry| entry.kind.usage())
+}
+
 /// How remote disks are written, for messages.
 pub(super) fn schemes() -> String {
     SCHEMES.map(|scheme| format!("{scheme}://")).join(", ")

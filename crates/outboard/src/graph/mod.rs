@@ -45,6 +45,7 @@ mod time;
 mod token;
 mod volumes;
 
+pub(crate) use catalog::usages;
 pub(crate) use disk::{Disk, NamedDisk};
 pub(crate) use error::{ExpressionError, SourceMark};
 pub(crate) use resolve::{as_argument, resolve, with_cache};
