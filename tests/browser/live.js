@@ -32,9 +32,9 @@ function freePort() {
 }
 
 /** A server with its page. `token` is that which it printed, if it did. */
-async function serve({ outboard, folder }, disks, ports = null) {
+async function serve({ outboard, folder }, disks, ports = null, more = []) {
   const [port, http] = ports ?? [await freePort(), await freePort()];
-  const options = [`--listen=127.0.0.1:${port}`, `--http=127.0.0.1:${http}`, "--http-admin", "--json"];
+  const options = [`--listen=127.0.0.1:${port}`, `--http=127.0.0.1:${http}`, "--http-admin", "--json", ...more];
   const process = spawn(outboard, ["serve", ...disks, ...options], {
     cwd: folder,
     env: { ...globalThis.process.env, OUTBOARD_RUNTIME_DIR: path.join(folder, "run") },
@@ -120,6 +120,15 @@ async function showsReadsLive({ browser, server }) {
   return `${shown} reads a second`;
 }
 
+/** No violation of accessibility that users would meet. */
+async function axeFindsNothing(page, where) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  const serious = violations.filter((one) => ["serious", "critical"].includes(one.impact));
+  const texts = serious.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 90)).join("; ")}`);
+  assert.deepEqual(texts, [], where);
+}
+
 async function fits({ browser, server, folder }) {
   const client = await connect(server.port, "photos");
   readOn(client);
@@ -142,11 +151,9 @@ async function fits({ browser, server, folder }) {
       const light = found.ground.slice(0, 3).reduce((sum, part) => sum + part, 0) / 3;
       assert.ok(colorScheme === "light" ? light > 200 : light < 60, `${colorScheme}: the ground is ${found.ground}`);
       await opened.page.screenshot({ path: path.join(folder, `live-${width}-${colorScheme}.png`), fullPage: true });
-      await opened.page.evaluate(AXE);
-      const { violations } = await opened.page.evaluate(() => globalThis.axe.run());
-      const serious = violations.filter((one) => ["serious", "critical"].includes(one.impact));
-      const texts = serious.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 90)).join("; ")}`);
-      assert.deepEqual(texts, [], `${width} px, ${colorScheme}`);
+      await axeFindsNothing(opened.page, `${width} px, ${colorScheme}`);
+      await opened.page.getByRole("button", { name: "Fail b.img" }).click();
+      await axeFindsNothing(opened.page, `${width} px, ${colorScheme}, with the dialog`);
       await opened.close();
     }
   }
@@ -215,6 +222,38 @@ async function showsVolumesAndSnapshots({ browser, server }) {
   await close();
 }
 
+/** A resync of hours, with its progress, and axe while it is shown. */
+async function showsASync(context) {
+  const server = await serve(context, ["slow=array(throttle(d.img, bytes=100K/s), e.img)"]);
+  const { page, close } = await open(context.browser, server.url);
+  const line = page.locator("#arrays p, #arrays span", { hasText: /resync: [\d.]+ %, .*\/s, .* left/ }).first();
+  await line.waitFor();
+  const bar = page.locator("#arrays progress");
+  assert.match(await bar.evaluate((one) => one.ariaLabel), /^resync of (.*:)?slow$/);
+  const begun = await bar.evaluate((one) => one.value);
+  await page.waitForFunction((begun) => document.querySelector("#arrays progress").value > begun, begun);
+  await axeFindsNothing(page, "a resync");
+  const text = await line.innerText();
+  await close();
+  await server.stop();
+  return text;
+}
+
+async function showsOverlaysOfClients(context) {
+  const server = await serve(context, ["root=base.img"], null, ["--overlay-per-client=overlays"]);
+  const client = await connect(server.port, "root");
+  const { page, close } = await open(context.browser, server.url);
+  const row = page.locator("#overlays tbody tr", { hasText: "127.0.0.1" });
+  await row.waitFor();
+  const text = (await row.innerText()).replaceAll(/\s+/g, " ");
+  assert.match(text, /root/);
+  await axeFindsNothing(page, "overlays");
+  client.socket.destroy();
+  await close();
+  await server.stop();
+  return text;
+}
+
 async function textOfTheServerIsNoHtml({ browser, server }) {
   const { page, close } = await open(browser, server.url);
   const name = "<img src=x onerror=alert(1)>";
@@ -275,6 +314,8 @@ const CHECKS = {
   "fits 400 and 1280 px in light and dark, axe finds nothing serious": fits,
   "is used by keyboard": isUsedByKeyboard,
   "shows volumes and snapshots": showsVolumesAndSnapshots,
+  "shows a resync with the time left": showsASync,
+  "shows overlays of clients": showsOverlaysOfClients,
   "text of the server is no HTML": textOfTheServerIsNoHtml,
   "acts with the token alone": actsWithTheToken,
   "reconnects to a server that was restarted": reconnects,
@@ -283,12 +324,13 @@ const CHECKS = {
 
 async function main() {
   const [executablePath, outboard, folder] = process.argv.slice(2);
-  for (const name of ["a.img", "b.img", "c.img"]) {
+  for (const name of ["a.img", "b.img", "c.img", "d.img", "e.img", "base.img"]) {
     fs.closeSync(fs.openSync(path.join(folder, name), "w"));
     fs.truncateSync(path.join(folder, name), 48 << 20);
   }
   const run = (...words) => execFileSync(outboard, words, { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
   run("array", "create", "a.img", "b.img", "--level=1", "--assume-clean");
+  run("array", "create", "d.img", "e.img", "--level=1", "--name=slow");
   run("volume", "create", "vg/data", "--disks", "c.img", "--size=8M", `--backup=${folder}`);
   run("volume", "snapshot", "create", "vg/data", "before", "c.img", "--size=4M", `--backup=${folder}`);
   const browser = await chromium.launch({ executablePath, args: FLAGS });

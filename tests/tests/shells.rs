@@ -84,18 +84,22 @@ fn bash_and_fish_complete_commands_options_and_plans() {
 
 /// The shell starts the program, which queries the servers that run.
 #[test]
-fn exports_of_a_running_server_are_offered() {
-    if !requires::all(&[requires::command("bash")]) {
+fn exports_of_a_running_server_and_the_server_are_offered() {
+    if !requires::all(&[requires::command("bash"), requires::command("fish")]) {
         return;
     }
     let folder = scripts();
-    let server = Server::start(&["films=memory(1M)", "music=memory(1M)"]);
-    let offered = bash(&folder, "outboard export resize fi");
-    assert!(offered.contains(&"films".to_owned()), "{offered:?}");
-    assert!(!offered.contains(&"music".to_owned()), "{offered:?}");
-    drop(server);
-    let offered = bash(&folder, "outboard export resize fi");
-    assert!(!offered.contains(&"films".to_owned()), "{offered:?}");
+    for shell in [bash, fish] {
+        let server = Server::start(&["films=memory(1M)", "music=memory(1M)"]);
+        let offered = shell(&folder, "outboard export resize fi");
+        assert!(offered.contains(&"films".to_owned()), "{offered:?}");
+        assert!(!offered.contains(&"music".to_owned()), "{offered:?}");
+        let offered = shell(&folder, "outboard export list --server ");
+        assert_eq!(offered.len(), 1, "{offered:?}");
+        drop(server);
+        let offered = shell(&folder, "outboard export resize fi");
+        assert!(!offered.contains(&"films".to_owned()), "{offered:?}");
+    }
 }
 
 /// zsh completes only on a terminal, which its module zpty makes.
