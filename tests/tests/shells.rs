@@ -93,6 +93,8 @@ fn exports_of_a_running_server_are_offered() {
     let offered = bash(&folder, "outboard export resize fi");
     assert!(offered.contains(&"films".to_owned()), "{offered:?}");
     assert!(!offered.contains(&"music".to_owned()), "{offered:?}");
+    let removable = bash(&folder, "outboard export remove fi");
+    assert!(removable.contains(&"films".to_owned()), "{removable:?}");
     drop(server);
     let offered = bash(&folder, "outboard export resize fi");
     assert!(!offered.contains(&"films".to_owned()), "{offered:?}");

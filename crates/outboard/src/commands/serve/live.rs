@@ -105,6 +105,8 @@ impl Live {
         let read = engine::blocking(move || config::read(&path)).await;
         let new = read.map_err(|e| format!("nothing was changed: {e}"))?;
         let new = new.with_socket(self.about.socket.clone());
+        let new = new.with_added(&running.plan);
+        let new = new.map_err(|e| format!("nothing was changed: {e}"))?;
         let changes = config::changes(&running.plan, &new);
         let leaving = leaving(&changes);
         let (renewed, warnings) = changed_images(&running.open, &new, &changes).await;
@@ -265,7 +267,7 @@ impl Live {
     }
 
     /// Waits for `ending`, which ends an export; then closes the caches and stops the arrays below it.
-    async fn end_export(
+    pub(super) async fn end_export(
         &self,
         export: &str,
         running: &ActiveConfig,
@@ -290,7 +292,7 @@ impl Live {
 
     /// Stops the arrays of an export that has ended; those of RAID volumes only if no other export that is `open` has
     /// their group. Returns the failures.
-    pub(super) async fn stop_arrays(&self, export: &str, open: &[OpenExport]) -> Vec<String> {
+    async fn stop_arrays(&self, export: &str, open: &[OpenExport]) -> Vec<String> {
         let sets = self.snapshots.sets();
         let heir = |array: &Arc<Array>| {
             let set = sets.iter().find(|set| set.has_array(array))?;
@@ -366,6 +368,10 @@ impl ControlHandler for Live {
             match request {
                 ControlRequest::Status => Ok(ControlAnswer::Status(Box::new(self.status().await))),
                 ControlRequest::Reload => self.reload().await.map(ControlAnswer::Reloaded),
+                ControlRequest::Export(request) => {
+                    let changed = self.change_exports(request).await;
+                    changed.map(ControlAnswer::Reloaded)
+                }
                 ControlRequest::Resize { export } => self.resize(&export).await,
                 ControlRequest::Disconnect { client } if self.control.disconnect(client) => {
                     Ok(ControlAnswer::Disconnected)
