@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use outboard_tests::image::{Folder, MIB};
 use outboard_tests::raw::{self, READ, Request, WRITE};
 use outboard_tests::said;
-use outboard_tests::server::{LIMIT, Server};
+use outboard_tests::server::{LIMIT, Server, free_port};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -181,6 +181,48 @@ fn events_follow_the_reads_and_writes_of_a_client() {
         before = snapshot;
     }
     assert_eq!(page.server.stop(Signal::TERM), Some(0));
+}
+
+/// The exports on the page once there are so many: it is updated every second.
+fn exports_once(page: &PageServer, count: usize) -> Value {
+    let end = now() + LIMIT;
+    loop {
+        let exports = page.status()["exports"].take();
+        if exports.as_array().map(Vec::len) == Some(count) {
+            return exports;
+        }
+        assert!(now() < end, "not {count} exports: {exports}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn an_export_that_a_command_adds_is_on_the_page_and_in_the_metrics() {
+    let port = free_port();
+    let metrics = format!("--metrics=127.0.0.1:{port}");
+    let mut page = PageServer::start(&["a=memory(1M)", &metrics]);
+    let server = page.server.process().id().to_string();
+    let change = |words: &[&str]| {
+        let words = [&["export"], words, &["--server", &server]].concat();
+        said::run(&mut said::outboard(&words)).ok();
+    };
+    let scrape = || {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("metrics");
+        let request = b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
+        stream.write_all(request).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    let size = "outboard_export_size_bytes{export=\"b\"} 2097152";
+    change(&["add", "b=delay(memory(2M), read=1ms)"]);
+    let shown = exports_once(&page, 2);
+    assert_eq!(shown[1]["name"], "b", "{shown}");
+    assert_eq!(shown[1]["outline"]["kind"], "delay", "{shown}");
+    assert!(scrape().contains(size), "{}", scrape());
+    change(&["remove", "b"]);
+    exports_once(&page, 1);
+    assert!(!scrape().contains(size), "{}", scrape());
 }
 
 #[test]

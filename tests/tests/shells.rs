@@ -94,6 +94,8 @@ fn exports_of_a_running_server_and_the_server_are_offered() {
         let offered = shell(&folder, "outboard export resize fi");
         assert!(offered.contains(&"films".to_owned()), "{offered:?}");
         assert!(!offered.contains(&"music".to_owned()), "{offered:?}");
+        let offered = shell(&folder, "outboard export remove fi");
+        assert!(offered.contains(&"films".to_owned()), "{offered:?}");
         let offered = shell(&folder, "outboard export list --server ");
         assert_eq!(offered.len(), 1, "{offered:?}");
         drop(server);

@@ -7,15 +7,19 @@
 //!
 //! # What it does not do
 //!
-//! It keeps no cache open.
+//! It keeps no cache open but while it is closed.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use attach::DiskSupervisor;
 use engine::clock;
+use futures_util::future::join_all;
 use nodes::{Cache, CacheStatus};
+
+use crate::graph::Disk;
 
 /// How long all of them may take to be synced.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -48,14 +52,23 @@ pub(crate) fn problem() -> Option<String> {
     status().into_iter().find_map(failed)
 }
 
+/// Those that are open, but for those of the disks `kept`.
+pub(crate) fn open_without<'a>(kept: impl Iterator<Item = &'a Disk>) -> Vec<Arc<Cache>> {
+    let kept: HashSet<String> = kept.flat_map(Disk::cache_files).collect();
+    let mut caches = open();
+    caches.retain(|cache| !kept.contains(&cache.status().file));
+    caches
+}
+
 /// Closes all of them, behind the last request of this process.
 pub(crate) async fn close_all() {
-    let closed = clock::timeout(CLOSE_TIMEOUT, async {
-        for cache in open() {
-            cache.close().await;
-        }
-    });
-    if closed.await.is_err() {
+    close(&open()).await;
+}
+
+/// Closes `caches` at the same time. One that is in use all the same has synced what it holds so far.
+pub(crate) async fn close(caches: &[Arc<Cache>]) {
+    let closes = join_all(caches.iter().map(|cache| cache.close()));
+    if clock::timeout(CLOSE_TIMEOUT, closes).await.is_err() {
         tracing::warn!(
             "cache files were not closed within {} s: what was written last is not used at the next start",
             CLOSE_TIMEOUT.as_secs()
@@ -96,5 +109,52 @@ impl DiskSupervisor for AttachedCaches {
             close_all().await;
             closed
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{BlockDevice as _, Range, WriteFlags};
+    use nodes::CacheOptions;
+    use testkit::{HeldDisk, MemDisk, pattern, single};
+
+    use super::*;
+
+    /// One after the other each would have got what the ones before had left of the timeout.
+    #[test]
+    fn caches_are_closed_at_the_same_time() {
+        let config = engine::Config {
+            cores: 1,
+            ..engine::Config::default()
+        };
+        let ran = engine::run(&config, |_| async {
+            let (mut disks, mut caches) = (Vec::new(), Vec::new());
+            for _ in 0..3 {
+                let disk = HeldDisk::new(Arc::new(MemDisk::new(1 << 20)));
+                disk.hold(false);
+                let store = Arc::new(MemDisk::new(4 << 20));
+                let cache = Cache::over(disk.clone(), store, CacheOptions::default()).await;
+                let cache = Arc::new(cache.expect("it is made"));
+                let range = Range::new(0, 4096);
+                let data = single(pattern(1, range));
+                let written = cache.write(range, data, WriteFlags::empty()).await;
+                written.expect("it is written");
+                disk.hold(true);
+                disks.push(disk);
+                caches.push(cache);
+            }
+            let release = async {
+                for disk in &disks {
+                    disk.arrival().await;
+                }
+                for disk in &disks {
+                    disk.hold(false);
+                    disk.release_all().await;
+                }
+            };
+            let both = async { tokio::join!(close(&caches), release) };
+            clock::timeout(CLOSE_TIMEOUT / 2, both).await.is_ok()
+        });
+        assert!(ran.expect("the engine starts"), "not all were flushed");
     }
 }

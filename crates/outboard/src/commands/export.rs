@@ -1,10 +1,11 @@
 //! `outboard export`: the exports of a running server.
 
 use crate::commands::reload::{WhichServer, unexpected_answer};
+use crate::commands::serve::exports::{WriteArgs, plan_added};
 use crate::completion;
-use crate::control::{ControlAnswer, ControlRequest};
+use crate::control::{ControlAnswer, ControlRequest, ExportRequest};
 use crate::failure::Failure;
-use crate::graph::ByteSize;
+use crate::graph::{ByteSize, absolute, resolve};
 use crate::output::{Format, columns};
 
 /// What can be done with them.
@@ -12,13 +13,31 @@ use crate::output::{Format, columns};
 pub(crate) enum Command {
     /// List exports with their usage
     List(WhichServer),
+    /// Serve one more disk, until it is removed or the server ends
+    Add(AddArgs),
+    /// Stop serving a disk: its clients are disconnected, and it is flushed and closed
+    Remove(NameArgs),
     /// Refresh the size of a disk that has grown; new clients see the new size
-    Resize(ResizeArgs),
+    Resize(NameArgs),
 }
 
-/// Arguments of `export resize`.
+/// Arguments of `export add`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ResizeArgs {
+pub(crate) struct AddArgs {
+    /// A disk and the name of its export: a path, memory(SIZE), nbd://HOST/EXPORT…
+    #[arg(value_name = "NAME=DISK")]
+    disk: String,
+
+    #[command(flatten)]
+    access: WriteArgs,
+
+    #[command(flatten)]
+    which: WhichServer,
+}
+
+/// The arguments of commands about one export.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NameArgs {
     /// The export's name
     #[arg(add = completion::exports())]
     name: String,
@@ -32,7 +51,47 @@ pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
     match command {
         Command::List(which) => list(&which, format),
         Command::Resize(args) => resize(args, format),
+        Command::Add(args) => add(args, format),
+        Command::Remove(NameArgs { name, which }) => {
+            let words = format!("export {name:?} is not served any more");
+            change(&which, ExportRequest::Remove { name }, &words, format)
+        }
     }
+}
+
+fn add(args: AddArgs, format: Format) -> Result<(), Failure> {
+    let named = resolve(&args.disk)?;
+    let cannot = |error| Failure::because(format!("cannot use {}", args.disk), &error);
+    let disk = absolute(&named).map_err(cannot)?;
+    let mut writers = args.access.writers();
+    let record = writers.record.map(std::path::absolute).transpose();
+    writers.record = record.map_err(cannot)?;
+    let (name, read_only) = (named.name.unwrap_or_default(), args.access.read_only);
+    // What the command line alone shows to be wrong is not sent.
+    plan_added(name.clone(), disk.clone(), read_only, &writers)?;
+    let words = format!("export {name:?} is served until it is removed or the server ends");
+    let request = ExportRequest::Add {
+        name,
+        disk,
+        read_only,
+        writers,
+    };
+    change(&args.which, request, &words, format)
+}
+
+/// Requests a change, and prints what was done, in `words` or as JSON.
+fn change(
+    which: &WhichServer,
+    request: ExportRequest,
+    words: &str,
+    format: Format,
+) -> Result<(), Failure> {
+    let request = ControlRequest::Export(request);
+    let ControlAnswer::Reloaded(done) = which.request(request)? else {
+        return Err(unexpected_answer());
+    };
+    format.print(&done, || words.to_owned())?;
+    done.refuse_warnings()
 }
 
 fn list(which: &WhichServer, format: Format) -> Result<(), Failure> {
@@ -54,7 +113,7 @@ fn list(which: &WhichServer, format: Format) -> Result<(), Failure> {
     })
 }
 
-fn resize(args: ResizeArgs, format: Format) -> Result<(), Failure> {
+fn resize(args: NameArgs, format: Format) -> Result<(), Failure> {
     let export = args.name.clone();
     let answer = args.which.request(ControlRequest::Resize { export })?;
     let ControlAnswer::Resized { from, to } = answer else {

@@ -3,7 +3,7 @@
 use crate::commands::serve::live::summary;
 use crate::completion;
 use crate::control::client::{self, choose};
-use crate::control::{ControlAnswer, ControlRequest};
+use crate::control::{ControlAnswer, ControlRequest, Reloaded};
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -34,8 +34,15 @@ pub(crate) fn run(which: &WhichServer, format: Format) -> Result<(), Failure> {
         return Err(unexpected_answer());
     };
     format.print(&done, || summary(&done))?;
-    match done.warnings.as_slice() {
-        [] => Ok(()),
-        warnings => Err(Failure::new(warnings.join("; ")).next("the rest was done")),
+    done.refuse_warnings()
+}
+
+impl Reloaded {
+    /// Fails where something was not done as it should.
+    pub(crate) fn refuse_warnings(&self) -> Result<(), Failure> {
+        match self.warnings.as_slice() {
+            [] => Ok(()),
+            warnings => Err(Failure::new(warnings.join("; ")).next("the rest was done")),
+        }
     }
 }

@@ -18,9 +18,9 @@ use crate::commands::serve::listen::ListenPlace;
 use crate::graph::{NamedDisk, resolve};
 
 /// Most exports of one server.
-const EXPORTS_MAX: usize = 4096;
+pub(super) const EXPORTS_MAX: usize = 4096;
 /// Names and descriptions, bytes (proto.md, "Strings").
-const STRING_MAX: usize = 4096;
+pub(super) const STRING_MAX: usize = 4096;
 /// Bounds of counts: a server's memory, not an int, is what ends them.
 const COUNT_MAX: usize = 1 << 20;
 /// A server must take requests of this size: some clients send no smaller ones.
@@ -123,11 +123,12 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
         read_only: table.read_only,
         rules,
         overlay,
+        is_added: false,
     })
 }
 
 /// The export that records its writers where `export` does.
-fn same_record<'a>(exports: &'a [ExportPlan], export: &ExportPlan) -> Option<&'a str> {
+pub(super) fn same_record<'a>(exports: &'a [ExportPlan], export: &ExportPlan) -> Option<&'a str> {
     let record = export.rules.writers.record.as_ref()?;
     let mut others = exports.iter();
     let other = others.find(|other| other.rules.writers.record.as_ref() == Some(record));

@@ -24,6 +24,7 @@ mod tests;
 mod values;
 mod writers;
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +80,46 @@ impl ServerPlan {
             ..self
         }
     }
+
+    /// The same with the exports that commands added to the server that runs as `running`, but for those of names that
+    /// are in the file.
+    ///
+    /// # Errors
+    /// As [`validate_new`](Self::validate_new).
+    pub(crate) fn with_added(mut self, running: &Self) -> Result<Self, String> {
+        let names: HashSet<String> = self.exports.iter().map(|own| own.name.clone()).collect();
+        for export in &running.exports {
+            if export.is_added && !names.contains(&export.name) {
+                self.validate_new(export)?;
+                self.exports.push(export.clone());
+            }
+        }
+        Ok(self)
+    }
+
+    /// Validates that `export` can be one more.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn validate_new(&self, export: &ExportPlan) -> Result<(), String> {
+        let name = &export.name;
+        if name.len() > check::STRING_MAX {
+            let max = check::STRING_MAX;
+            return Err(format!("the name of an export has {max} bytes at most"));
+        }
+        if self.exports.iter().any(|other| other.name == *name) {
+            return Err(format!("there is an export {name:?} already"));
+        }
+        if let Some(other) = check::same_record(&self.exports, export) {
+            return Err(format!(
+                "export {name:?} would have the same writer file as {other:?}"
+            ));
+        }
+        match self.exports.len() < check::EXPORTS_MAX {
+            true => Ok(()),
+            false => Err(format!("more than {} exports", check::EXPORTS_MAX)),
+        }
+    }
 }
 
 /// An export as the file has it.
@@ -96,6 +137,8 @@ pub(crate) struct ExportPlan {
     pub(crate) rules: Rules,
     /// Where the overlays of its clients are, if each has one of its own.
     pub(crate) overlay: Option<OverlayPlan>,
+    /// Whether a command added it to the running server.
+    pub(crate) is_added: bool,
 }
 
 /// Where certificates are, and which clients must use TLS.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nbd::client::WriterPolicy;
 use nbd::server::WriterRules;
+use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
 
 use super::error::Slip;
@@ -12,7 +13,8 @@ use super::values::Values;
 use crate::graph::Disk;
 
 /// The writer options of an export, in the configuration or on the command line.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct WriterOptions {
     /// Any number of clients.
     pub(crate) many: bool,

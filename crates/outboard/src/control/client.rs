@@ -50,6 +50,7 @@ pub(crate) fn request(path: &Path, request: ControlRequest) -> Result<ControlAns
         | ControlRequest::VolumeGroups
         | ControlRequest::Moves => STATUS_TIMEOUT,
         ControlRequest::Reload
+        | ControlRequest::Export(_)
         | ControlRequest::Resize { .. }
         | ControlRequest::Disconnect { .. }
         | ControlRequest::DropOverlay(_)

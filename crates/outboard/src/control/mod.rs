@@ -32,6 +32,7 @@ pub(crate) use self::arrays::{ArrayRequest, ArrayStep};
 pub(crate) use self::moves::{MoveChanged, MoveExtents, MoveStep};
 pub(crate) use self::snapshots::{ServedGroup, SnapshotChanged, SnapshotRequest, SnapshotStep};
 use crate::arrays::report::ArrayReport;
+use crate::config::WriterOptions;
 use crate::snapshots::report::SnapshotReport;
 use crate::volume_moves::report::MoveReport;
 
@@ -59,6 +60,8 @@ pub(crate) enum ControlRequest {
     Status,
     /// Read the configuration again.
     Reload,
+    /// Add or remove an export.
+    Export(ExportRequest),
     /// Refresh the size of an export.
     Resize {
         /// Its name.
@@ -83,6 +86,28 @@ pub(crate) enum ControlRequest {
     Moves,
     /// Move extents.
     MoveExtents(MoveExtents),
+}
+
+/// A change of the exports, which the configuration does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum ExportRequest {
+    /// Serve one more.
+    Add {
+        /// Its name.
+        name: String,
+        /// Its disk, as an expression; its paths are absolute.
+        disk: String,
+        /// Refuse writes.
+        read_only: bool,
+        /// How writers are taken.
+        writers: WriterOptions,
+    },
+    /// End one.
+    Remove {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// Which overlays are to be removed.
@@ -118,7 +143,7 @@ pub(crate) struct Reply {
 pub(crate) enum ControlAnswer {
     /// The status.
     Status(Box<ServerStatus>),
-    /// What the new configuration changed.
+    /// What the new configuration, or a command, changed.
     Reloaded(Reloaded),
     /// Sizes before and after.
     Resized {
@@ -200,7 +225,7 @@ pub(crate) struct ServerStatus {
     pub(crate) moves: Vec<MoveReport>,
 }
 
-/// What a reload did, by names of exports.
+/// What a reload, or a command, did, by names of exports.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Reloaded {
     /// New.

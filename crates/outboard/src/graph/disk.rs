@@ -286,6 +286,16 @@ impl Disk {
         }
     }
 
+    /// The cache files of it, as their paths are shown.
+    pub(crate) fn cache_files(&self) -> Vec<String> {
+        let own = match self {
+            Self::Cache(cached) => Some(cached.file.display().to_string()),
+            _ => None,
+        };
+        let below = self.children().iter().flat_map(Self::cache_files);
+        own.into_iter().chain(below).collect()
+    }
+
     /// The disks at the bottom, which hold the bytes; what a table names is not among them.
     pub(crate) fn leaves(&self) -> Vec<&Self> {
         match self.children() {

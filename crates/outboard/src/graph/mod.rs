@@ -28,6 +28,7 @@
 //!
 //! It holds no node of its own: those are in `nodes` and `nbd`.
 
+mod absolute;
 mod arguments;
 mod arrays;
 pub(crate) mod builder;
@@ -45,6 +46,7 @@ mod time;
 mod token;
 mod volumes;
 
+pub(crate) use absolute::absolute;
 pub(crate) use catalog::usages;
 pub(crate) use disk::{Disk, NamedDisk};
 pub(crate) use error::{ExpressionError, SourceMark};

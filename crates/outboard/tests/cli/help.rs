@@ -16,6 +16,8 @@ const COMMANDS: &[&[&str]] = &[
     &["reload"],
     &["export"],
     &["export", "list"],
+    &["export", "add"],
+    &["export", "remove"],
     &["export", "resize"],
     &["client"],
     &["client", "list"],

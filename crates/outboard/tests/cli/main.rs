@@ -8,6 +8,7 @@ mod contents;
 mod copy;
 mod create;
 mod disk;
+mod export_changes;
 mod graph;
 mod help;
 mod inspect;

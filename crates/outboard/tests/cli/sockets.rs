@@ -87,8 +87,9 @@ impl<S: Read + Write> NbdSession<S> {
     /// Writes `data` to the front.
     pub(super) fn write(&mut self, data: &[u8]) -> Option<()> {
         let len = u32::try_from(data.len()).expect("short");
-        self.0.write_all(&request(WRITE, len)).ok()?;
-        self.0.write_all(data).ok()?;
+        // In one piece: a server that ends the export does not wait for the rest of a request.
+        let request = [request(WRITE, len).as_slice(), data].concat();
+        self.0.write_all(&request).ok()?;
         self.reply()
     }
 

@@ -16,6 +16,7 @@ use crate::completion;
 use crate::control::client::{self, ControlError};
 use crate::control::{ArrayRequest, ArrayStep, ControlAnswer, ControlRequest, place};
 use crate::failure::Failure;
+use crate::graph::absolute;
 
 /// Place of these options: behind those of the command itself.
 const BEHIND: usize = 800;
@@ -266,26 +267,5 @@ pub(super) fn member(report: &ArrayReport, said: &str) -> Result<String, Failure
 /// A disk as another process understands it: its paths are absolute.
 pub(super) fn lasting(disk: &str) -> Result<String, Failure> {
     let named = crate::commands::inspect::unnamed(disk)?;
-    if let crate::graph::Disk::File {
-        path,
-        direct: false,
-        read_only: false,
-        ..
-    } = &named.disk
-    {
-        let path = std::path::absolute(path)
-            .map_err(|error| Failure::because(format!("cannot use {disk}"), &error))?;
-        return path.into_os_string().into_string().map_err(|_| {
-            Failure::new(format!("{disk}: its folder's name is not text")).next("rename it")
-        });
-    }
-    let files = named.disk.files();
-    if let Some(path) = files.iter().find(|path| path.is_relative()) {
-        let what = format!(
-            "the server may run in another folder than this one, and {} is relative to it",
-            path.display()
-        );
-        return Err(Failure::usage(what).next("write absolute paths"));
-    }
-    Ok(named.text)
+    absolute(&named).map_err(|error| Failure::because(format!("cannot use {disk}"), &error))
 }

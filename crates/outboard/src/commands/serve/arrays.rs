@@ -6,10 +6,9 @@
 //!   called the same.
 //! * One change at a time, and none during a reload.
 
-use nbd::server::ChangeError;
 use nodes::array::Candidate;
 
-use super::live::{ActiveConfig, Live, forget};
+use super::live::{ActiveConfig, Live};
 use super::open_export::{OpenExport, Opening};
 use crate::arrays::change::{self, Opener};
 use crate::arrays::report::ArrayReport;
@@ -60,18 +59,10 @@ impl Live {
                 "{clients} {are} connected to export {export:?}; --force ends them"
             ));
         }
-        let ended = self.control.remove(export).await;
-        if let Err(error @ ChangeError::Busy { .. }) = &ended {
-            return Err(error.to_string());
-        }
-        let problems = self.stop_arrays(export, &running.open).await;
-        forget(&mut running.open, &[export.to_owned()]);
-        // The next reload serves it again.
-        running.plan.exports.retain(|plan| plan.name != export);
-        ended.map_err(|error| error.to_string())?;
-        match problems.is_empty() {
+        let done = self.remove_export(running, export).await?;
+        match done.warnings.is_empty() {
             true => Ok(()),
-            false => Err(problems.join("; ")),
+            false => Err(done.warnings.join("; ")),
         }
     }
 }

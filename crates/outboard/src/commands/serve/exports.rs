@@ -1,5 +1,7 @@
 //! Which disk is served under which name. Pure.
 
+use std::path::PathBuf;
+
 use nbd::server::Rules;
 
 use crate::config::{ExportPlan, OverlayPlan, WriterOptions, WrittenDisk};
@@ -8,6 +10,52 @@ use crate::graph::{NamedDisk, resolve};
 
 /// Most exports of one server.
 const EXPORTS_MAX: usize = 4096;
+
+/// Whether and how clients write to an export.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct WriteArgs {
+    /// Refuse writes
+    #[arg(long)]
+    pub(crate) read_only: bool,
+
+    /// How many clients may write at the same time
+    #[arg(long, value_name = "1|many", default_value = "1", value_parser = writers)]
+    writers: Writers,
+
+    /// Record the single writer next to the disk: after a takeover the old writer is refused for good
+    #[arg(long)]
+    single_writer: bool,
+
+    /// With --single-writer: where, for a disk that is not one file
+    #[arg(long, value_name = "PATH", requires = "single_writer")]
+    writer_file: Option<PathBuf>,
+}
+
+impl WriteArgs {
+    /// The options about writers.
+    pub(crate) fn writers(&self) -> WriterOptions {
+        WriterOptions {
+            many: self.writers == Writers::Many,
+            single: self.single_writer,
+            record: self.writer_file.clone(),
+        }
+    }
+}
+
+/// `--writers`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writers {
+    One,
+    Many,
+}
+
+fn writers(text: &str) -> Result<Writers, String> {
+    match text {
+        "1" => Ok(Writers::One),
+        "many" => Ok(Writers::Many),
+        _ => Err("the writers of an export are 1 or many".to_owned()),
+    }
+}
 
 /// Understands the disks of the command line and checks their names.
 ///
@@ -48,8 +96,35 @@ pub(super) fn free(disks: Vec<NamedDisk>, read_only: bool) -> Vec<ExportPlan> {
         read_only,
         rules: Rules::default(),
         overlay: None,
+        is_added: false,
     };
     disks.into_iter().map(export).collect()
+}
+
+/// The export `name` that a command adds, on a disk that is written without a name.
+pub(crate) fn plan_added(
+    name: String,
+    disk: String,
+    read_only: bool,
+    writers: &WriterOptions,
+) -> Result<ExportPlan, Failure> {
+    let mut plans = free(plan(&[disk], read_only)?, read_only);
+    let plan = plans.pop().expect("each disk gives a plan");
+    if !plan.name.is_empty() || name.is_empty() {
+        let names = if name.is_empty() {
+            "no name"
+        } else {
+            "two names"
+        };
+        let what = format!("the disk `{}` has {names}", plan.disk.text);
+        return Err(Failure::usage(what).next("write NAME=DISK"));
+    }
+    let plan = ExportPlan {
+        name,
+        is_added: true,
+        ..plan
+    };
+    with_writers(plan, writers)
 }
 
 /// The same with an overlay for each client, by `plan`.

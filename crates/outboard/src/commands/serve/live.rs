@@ -7,6 +7,7 @@
 //!   to be removed block is opened after these are closed; if that fails, the old disk is served again.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,6 +20,7 @@ use super::notify;
 use super::open_export::{OpenExport, Opening};
 use super::overlays::{changed_images, drop_overlays};
 use crate::arrays::Arrays;
+use crate::caches;
 use crate::config::{self, Changes, ExportPlan, ServerPlan};
 use crate::control::server::{AnswerFuture, ControlHandler};
 use crate::control::{ControlAnswer, ControlRequest, Reloaded, ServerStatus};
@@ -103,6 +105,8 @@ impl Live {
         let read = engine::blocking(move || config::read(&path)).await;
         let new = read.map_err(|e| format!("nothing was changed: {e}"))?;
         let new = new.with_socket(self.about.socket.clone());
+        let new = new.with_added(&running.plan);
+        let new = new.map_err(|e| format!("nothing was changed: {e}"))?;
         let changes = config::changes(&running.plan, &new);
         let leaving = leaving(&changes);
         let (renewed, warnings) = changed_images(&running.open, &new, &changes).await;
@@ -150,21 +154,21 @@ impl Live {
         let mut done = Reloaded::default();
         let mut opened = opening.done();
         for name in &changes.remove {
-            let ended = self.control.remove(name).await;
-            self.end_arrays(name, &running.open, ended, &mut done).await;
+            let ending = self.control.remove(name);
+            self.end_export(name, running, ending, &mut done).await;
             done.removed.push(name.clone());
         }
         for export in &changes.replace {
             let ready = opened.iter_mut().find(|open| open.name == export.name);
-            let result = match ready.and_then(OpenExport::take) {
-                Some(disk) => {
-                    let (export, rules) = offer(export, disk);
-                    self.control.replace(export, rules).await
-                }
-                None => self.control.remove(&export.name).await,
+            let disk = ready.and_then(OpenExport::take);
+            let ending = async {
+                let Some(disk) = disk else {
+                    return self.control.remove(&export.name).await;
+                };
+                let (export, rules) = offer(export, disk);
+                self.control.replace(export, rules).await
             };
-            let name = &export.name;
-            self.end_arrays(name, &running.open, result, &mut done)
+            self.end_export(&export.name, running, ending, &mut done)
                 .await;
             done.replaced.push(export.name.clone());
         }
@@ -262,23 +266,33 @@ impl Live {
         }
     }
 
-    async fn end_arrays(
+    /// Waits for `ending`, which ends an export; then closes the caches and stops the arrays below it.
+    pub(super) async fn end_export(
         &self,
         export: &str,
-        open: &[OpenExport],
-        ended: Result<(), ChangeError>,
+        running: &ActiveConfig,
+        ending: impl Future<Output = Result<(), ChangeError>>,
         done: &mut Reloaded,
     ) {
+        let others = running.plan.exports.iter();
+        let others = others.filter(|other| other.name != export);
+        // They are dropped with the disk otherwise, before they are closed.
+        let caches = caches::open_without(others.map(|other| &other.disk.disk));
+        let ended = ending.await;
         // A client still writes to it: it is stopped with the server.
         if !matches!(ended, Err(ChangeError::Busy { .. })) {
-            done.warnings.extend(self.stop_arrays(export, open).await);
+            caches::close(&caches).await;
+            let problems = self.stop_arrays(export, &running.open).await;
+            done.warnings.extend(problems);
+            // Those that are members of the arrays.
+            caches::close(&caches).await;
         }
         note(ended, done);
     }
 
     /// Stops the arrays of an export that has ended; those of RAID volumes only if no other export that is `open` has
     /// their group. Returns the failures.
-    pub(super) async fn stop_arrays(&self, export: &str, open: &[OpenExport]) -> Vec<String> {
+    async fn stop_arrays(&self, export: &str, open: &[OpenExport]) -> Vec<String> {
         let sets = self.snapshots.sets();
         let heir = |array: &Arc<Array>| {
             let set = sets.iter().find(|set| set.has_array(array))?;
@@ -354,6 +368,10 @@ impl ControlHandler for Live {
             match request {
                 ControlRequest::Status => Ok(ControlAnswer::Status(Box::new(self.status().await))),
                 ControlRequest::Reload => self.reload().await.map(ControlAnswer::Reloaded),
+                ControlRequest::Export(request) => {
+                    let changed = self.change_exports(request).await;
+                    changed.map(ControlAnswer::Reloaded)
+                }
                 ControlRequest::Resize { export } => self.resize(&export).await,
                 ControlRequest::Disconnect { client } if self.control.disconnect(client) => {
                     Ok(ControlAnswer::Disconnected)

@@ -13,7 +13,8 @@
 mod announce;
 pub(crate) mod arrays;
 mod auto;
-mod exports;
+mod export_changes;
+pub(crate) mod exports;
 pub(crate) mod listen;
 pub(crate) mod live;
 mod notify;
@@ -44,7 +45,7 @@ use tokio::sync::oneshot;
 
 use crate::arrays::Arrays;
 use crate::arrays::hook::Hook;
-use crate::config::{self, OverlayPlan, ServerPlan, WriterOptions};
+use crate::config::{self, OverlayPlan, ServerPlan};
 use crate::control::{self, place};
 use crate::event_log::EventLog;
 use crate::failure::Failure;
@@ -53,6 +54,7 @@ use crate::metrics;
 use crate::metrics::MetricSources;
 use crate::output::Format;
 use crate::snapshots::Snapshots;
+use exports::WriteArgs;
 use listen::ListenPlace;
 use live::{About, ActiveConfig, Live, offer};
 use open_export::{OpenExport, Opening};
@@ -98,21 +100,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     tls: TlsArgs,
 
-    /// Refuse writes
-    #[arg(long)]
-    read_only: bool,
-
-    /// How many clients may write at the same time
-    #[arg(long, value_name = "1|many", default_value = "1", value_parser = writers)]
-    writers: Writers,
-
-    /// Record the single writer next to the disk: after a takeover the old writer is refused for good
-    #[arg(long, conflicts_with = "config")]
-    single_writer: bool,
-
-    /// With --single-writer: where, for a disk that is not one file
-    #[arg(long, value_name = "PATH", requires = "single_writer")]
-    writer_file: Option<PathBuf>,
+    #[command(flatten)]
+    access: WriteArgs,
 
     /// Give each client an overlay of its own in this folder; the disks are never written
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "read_only", "stdin"])]
@@ -155,35 +144,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     engine: EngineArgs,
-}
-
-/// `--writers`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Writers {
-    One,
-    Many,
-}
-
-fn writers(text: &str) -> Result<Writers, String> {
-    match text {
-        "1" => Ok(Writers::One),
-        "many" => Ok(Writers::Many),
-        _ => Err("the writers of an export are 1 or many".to_owned()),
-    }
-}
-
-impl Args {
-    fn writers(&self, exports: usize) -> Result<WriterOptions, Failure> {
-        if self.writer_file.is_some() && exports > 1 {
-            let what = "--writer-file with several disks: each needs one of its own";
-            return Err(Failure::usage(what).next("write a configuration file, with writer_file"));
-        }
-        Ok(WriterOptions {
-            many: self.writers == Writers::Many,
-            single: self.single_writer,
-            record: self.writer_file.clone(),
-        })
-    }
 }
 
 /// How the engine is started.
@@ -274,15 +234,19 @@ fn plan(args: &Args, format: Format) -> Result<ServerPlan, Failure> {
     let exports = if args.auto {
         auto::plan(&args.disks, args.writable, format)?
     } else {
-        let disks = exports::plan(&args.disks, args.read_only)?;
-        exports::free(disks, args.read_only)
+        let read_only = args.access.read_only;
+        exports::free(exports::plan(&args.disks, read_only)?, read_only)
     };
     let overlay = args.overlay_per_client.as_ref().map(|folder| {
         let plan = OverlayPlan::in_folder(folder.clone());
         let quota = args.overlay_quota.unwrap_or(plan.quota);
         OverlayPlan { quota, ..plan }
     });
-    let writers = args.writers(exports.len())?;
+    let writers = args.access.writers();
+    if writers.record.is_some() && exports.len() > 1 {
+        let what = "--writer-file with several disks: each needs one of its own";
+        return Err(Failure::usage(what).next("write a configuration file, with writer_file"));
+    }
     Ok(ServerPlan {
         listen: args.listen.clone(),
         insecure: args.tls.insecure,

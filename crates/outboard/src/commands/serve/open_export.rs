@@ -46,6 +46,16 @@ impl OpenFailure {
     pub(super) fn is_own_conflict(&self) -> bool {
         matches!(self, Self::Disk(error) if error.is_own_conflict())
     }
+
+    /// How the disk is written that has the bytes already.
+    pub(super) fn rival(&self) -> Option<&str> {
+        match self {
+            Self::Disk(BuildError::Twice { first, .. } | BuildError::Unlike { first, .. }) => {
+                Some(&first.text)
+            }
+            _ => None,
+        }
+    }
 }
 
 impl From<OpenFailure> for Failure {

@@ -1,6 +1,7 @@
-//! Tests of the expression language: [`grammar`] of its form, [`meaning`] of its names, [`arrays`], [`sizes`],
+//! Tests of the expression language: [`grammar`] of its form, [`meaning`] of its names, [`absolute`] paths, [`arrays`], [`sizes`],
 //! [`times`], [`volumes`].
 
+mod absolute;
 mod arrays;
 mod grammar;
 mod names;

@@ -3,6 +3,7 @@
 mod bad_input;
 mod create;
 mod events;
+mod export;
 mod lifecycle;
 mod members;
 
