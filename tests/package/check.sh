@@ -4,6 +4,14 @@ set -eu
 
 step() { echo "== $*"; }
 
+# Fails when the command succeeds: `set -e` does not see the status of one behind `!`.
+refuse() {
+    if "$@"; then
+        echo "this succeeds, and must not: $*" >&2
+        exit 1
+    fi
+}
+
 # Files of the system, but for what dpkg and its logs write about any package, and the copies that tools for users make
 # before each change (passwd(5)).
 files() {
@@ -62,7 +70,7 @@ dpkg --purge outboard
 files >/tmp/after
 diff /tmp/before /tmp/after
 grep -v "^outboard:" /etc/passwd | diff /tmp/passwd -
-! grep "^outboard:" /etc/passwd
+refuse grep "^outboard:" /etc/passwd
 
 step "a purge keeps disks of the user"
 dpkg --install /packages/outboard_*.deb

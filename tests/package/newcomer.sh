@@ -6,6 +6,14 @@ set -eu
 
 step() { echo "== $*"; }
 
+# Fails when the command succeeds: `set -e` does not see the status of one behind `!`.
+refuse() {
+    if "$@"; then
+        echo "this succeeds, and must not: $*" >&2
+        exit 1
+    fi
+}
+
 now() { date +%s%N; }
 
 # The milliseconds since that time.
@@ -89,8 +97,8 @@ dpkg --purge outboard
 test ! -e /usr/bin/outboard
 test ! -e /etc/outboard
 test ! -e /var/lib/outboard
-! id outboard 2>/dev/null
-! systemctl is-active outboard
+refuse id outboard
+refuse systemctl is-active outboard
 test "$(stat --format %s /srv/media.img)" = 268435456
 
 step "all is well"

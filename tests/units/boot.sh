@@ -3,6 +3,19 @@ set -eu
 
 step() { echo "== $*"; }
 
+# Fails when the command succeeds: `set -e` does not see the status of one behind `!`.
+refuse() {
+    if "$@"; then
+        echo "this succeeds, and must not: $*" >&2
+        exit 1
+    fi
+}
+
+# What a unit has logged since this boot: the Debian was booted before.
+journal() {
+    journalctl --boot --unit "$1" --output cat
+}
+
 # 4 KiB that were written come back, through the server that listens on this machine.
 round_trip() {
     head -c 4096 /dev/urandom >/tmp/sent
@@ -26,14 +39,15 @@ systemctl daemon-reload
 step "the service starts, in its sandbox"
 systemctl start outboard
 systemctl is-active outboard
-journalctl --unit outboard --output cat | grep "backend=io_uring"
+journal outboard | grep "backend=io_uring"
 round_trip
 
 step "a reload adds an export and says nothing of what did not change"
 printf '\n[[export]]\nname = "second"\ndisk = "memory(1M)"\n' >>/etc/outboard/outboard.toml
 systemctl reload outboard
 outboard ls nbd://127.0.0.1/ | grep second
-! journalctl --unit outboard --output cat | grep "next start"
+journal outboard >/tmp/journal
+refuse grep "next start" /tmp/journal
 
 step "it stops, flushed, with status 0"
 systemctl stop outboard
@@ -41,7 +55,7 @@ systemctl show outboard --property Result | grep "Result=success"
 
 step "with the socket unit it starts with its first client"
 systemctl start outboard.socket
-! systemctl is-active outboard
+refuse systemctl is-active outboard
 round_trip
 systemctl is-active outboard
 
@@ -77,7 +91,7 @@ for _ in $(seq 60); do
 done
 test "$new" != "$hangs"
 systemctl is-active outboard
-journalctl --unit outboard --output cat | grep -i "watchdog timeout"
+journal outboard | grep -i "watchdog timeout"
 round_trip
 systemctl stop outboard
 rm -r /run/systemd/system/outboard.service.d
@@ -97,9 +111,7 @@ for verb in start restart stop; do
 done
 
 step "the user of the service can change nothing there, and is told that root has something attached"
-if setpriv --reuid=outboard --regid=outboard --clear-groups touch /run/outboard-attach/mine; then
-    exit 1
-fi
+refuse setpriv --reuid=outboard --regid=outboard --clear-groups touch /run/outboard-attach/mine
 setpriv --reuid=outboard --regid=outboard --clear-groups env XDG_RUNTIME_DIR=/tmp outboard status |
     grep "1 attachment of root"
 outboard detach --name kept
@@ -119,7 +131,7 @@ systemctl start outboard-attach@media
 test -b /run/outboard-attach/by-name/media
 echo kept >/mnt/media/file
 systemctl stop outboard-attach@media
-! mountpoint -q /mnt/media
+refuse mountpoint -q /mnt/media
 test ! -e /run/outboard-attach
 systemctl start outboard-attach@media
 test "$(cat /mnt/media/file)" = kept
@@ -136,7 +148,7 @@ systemctl is-active outboard-attach@media
 test "$(cat /mnt/media/file)" = kept
 # The mount ends before the disk does.
 systemctl stop outboard-attach@media
-! mountpoint -q /mnt/media
+refuse mountpoint -q /mnt/media
 test ! -e /run/outboard-attach
 cp /tmp/fstab /etc/fstab
 systemctl daemon-reload
@@ -145,8 +157,8 @@ wait "$server"
 
 step "a file with a key that is not known attaches nothing and says so"
 printf 'disk = "memory(1M)"\nmuont = "/mnt/media"\n' >/etc/outboard/attach.d/wrong.toml
-! systemctl start outboard-attach@wrong
-journalctl --unit outboard-attach@wrong --output cat | grep "line 2, column 1: unknown key .muont."
+refuse systemctl start outboard-attach@wrong
+journal outboard-attach@wrong | grep "line 2, column 1: unknown key .muont."
 
 # Data waits for a server that is dead when the machine is stopped: it must stop all the same.
 step "a stop with an attachment whose server is dead"
