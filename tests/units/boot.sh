@@ -25,15 +25,33 @@ round_trip() {
     cmp /tmp/sent /tmp/back
 }
 
-# A container has no devices but the least.
-test -c /dev/fuse || mknod /dev/fuse c 10 229
-test -c /dev/loop-control || mknod /dev/loop-control c 10 237
-for number in $(seq 0 63); do
-    test -b "/dev/loop$number" || mknod "/dev/loop$number" b 7 "$number"
+# When this unit or target was up, microseconds since the boot.
+up_at() {
+    at=$(systemctl show "$1" --property ActiveEnterTimestampMonotonic --value)
+    test "$at" -gt 0
+    echo "$at"
+}
+
+# Before the boot: outboard-attach@early is enabled, its file has the mount; /etc/fstab has a line for the disk "table".
+step "at boot disks are attached and mounted, in order"
+for _ in $(seq 120); do
+    if systemctl is-active --quiet remote-fs.target; then break; fi
+    sleep 0.5
 done
+systemctl is-active remote-fs.target outboard-attach@early outboard-attach@table
+test "$(cat /mnt/early/file)" = early
+test "$(cat /mnt/table/file)" = table
+test "$(up_at network-online.target)" -le "$(up_at outboard-attach@early)"
+test "$(up_at outboard-attach@early)" -le "$(up_at remote-fs.target)"
+test "$(up_at outboard-attach@table)" -le "$(up_at mnt-table.mount)"
+systemctl disable --now outboard-attach@early
+systemctl stop outboard-attach@table
+refuse mountpoint -q /mnt/early
+refuse mountpoint -q /mnt/table
+test ! -e /run/outboard-attach
+: >/etc/fstab
 
 ip link set lo up
-id outboard >/dev/null 2>&1 || useradd --system outboard
 systemctl daemon-reload
 
 step "the service starts, in its sandbox"
@@ -56,6 +74,7 @@ systemctl show outboard --property Result | grep "Result=success"
 step "with the socket unit it starts with its first client"
 systemctl start outboard.socket
 refuse systemctl is-active outboard
+test "$(stat --format %U:%G:%a /run/outboard.sock)" = root:outboard:660
 round_trip
 systemctl is-active outboard
 
@@ -65,6 +84,21 @@ sleep 3
 systemctl is-active outboard
 outboard ls nbd://127.0.0.1/ | grep scratch
 systemctl stop outboard.socket outboard
+test ! -e /run/outboard.sock
+
+# The service runs as a user of its own, which could not read a key that is root's alone.
+step "the service reads the certificates that root has made for it"
+cp /etc/outboard/outboard.toml /tmp/outboard.toml
+outboard tls init /etc/outboard/tls --name localhost
+test "$(stat --format %U:%G:%a /etc/outboard/tls/server-key.pem)" = root:outboard:640
+test "$(stat --format %U:%a /etc/outboard/tls/ca-key.pem)" = root:600
+printf '\n[tls]\ndirectory = "/etc/outboard/tls"\n' >>/etc/outboard/outboard.toml
+systemctl start outboard
+outboard copy --force /tmp/sent "nbds://127.0.0.1/scratch?tls-certificates=/etc/outboard/tls"
+refuse outboard copy --force /tmp/sent nbd://127.0.0.1/scratch
+systemctl reload outboard
+systemctl stop outboard
+cp /tmp/outboard.toml /etc/outboard/outboard.toml
 
 # The runtime directory of the service is removed and given to its user at each start and stop. Root's attachments
 # were in it: `detach` said "not attached here" with the filesystem still mounted.
