@@ -13,6 +13,10 @@ use super::tree::{DATA, PROGRAM, Tree};
 use crate::shell;
 
 const DOCUMENTS: &str = "usr/share/doc";
+/// dpkg has initramfs-tools build the images again, once, after all packages: for a change of the scripts, and for one of the
+/// binary, which an image has a copy of.
+const INITRAMFS_TRIGGERS: &[u8] =
+    b"activate-noawait update-initramfs\ninterest-noawait /usr/bin/outboard\n";
 /// A version that a binary needs of glibc when its relocations are packed, and glibc's version that brings it. The lists
 /// of symbols that dpkg-shlibdeps reads do not have it.
 const PACKED_RELOCATIONS: &str = "GLIBC_ABI_DT_RELR";
@@ -178,12 +182,8 @@ fn initramfs(release: &Release, work: &Path) -> Result<Tree> {
         let to = format!("usr/share/initramfs-tools/{to}/outboard");
         tree.copy(&format!("packaging/initramfs-tools/{from}"), &to, PROGRAM)?;
     }
-    // dpkg has initramfs-tools make the image anew, once, after all packages.
-    tree.file(
-        "DEBIAN/triggers",
-        b"activate-noawait update-initramfs\n",
-        DATA,
-    )?;
+    tree.script("packaging/debian/outboard-initramfs.postinst", "postinst")?;
+    tree.file("DEBIAN/triggers", INITRAMFS_TRIGGERS, DATA)?;
     let rights = fs::read_to_string(shell::root().join("packaging/debian/copyright"))?;
     add_documents(&tree, release, &rights)?;
     tree.describe(&control(
