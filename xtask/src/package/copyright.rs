@@ -203,6 +203,7 @@ fn holders(text: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::target::{Architecture, Libc};
     use super::*;
 
     fn of(name: &str, license: &str) -> Crate {
@@ -274,6 +275,28 @@ mod tests {
         );
         let text = paragraph(&of("a", "MIT"), &[apache], &known).unwrap();
         assert!(text.contains("\nCopyright: An Author\n"), "{text}");
+    }
+
+    #[test]
+    fn every_crate_that_is_linked_here_is_under_a_licence_with_a_text() {
+        let Ok(architecture) = Architecture::of_this_machine() else {
+            return;
+        };
+        for libc in [Libc::Gnu, Libc::Musl] {
+            let text = text(Target { architecture, libc }).unwrap();
+            for linked in ["Files: libsqlite3-sys-", "Files: ring-", "Files: tokio-"] {
+                assert!(text.contains(linked), "{linked}");
+            }
+            assert!(!text.contains("Files: proptest-"), "of tests alone");
+            let own: BTreeSet<&str> = licenses(&text);
+            let used = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("License: "));
+            let used = used.flat_map(|line| line.split(" or ").flat_map(|one| one.split(" and ")));
+            for license in used.filter(|license| *license != "public-domain") {
+                assert!(own.contains(license), "{license}");
+            }
+        }
     }
 
     #[test]
