@@ -34,11 +34,16 @@ up_at() {
 
 # Before the boot: outboard-attach@early is enabled, its file has the mount; /etc/fstab has a line for the disk "table".
 step "at boot disks are attached and mounted, in order"
-for _ in $(seq 120); do
-    if systemctl is-active --quiet remote-fs.target; then break; fi
-    sleep 0.5
+# With `nofail` the line's mount may come after the target.
+for unit in remote-fs.target mnt-table.mount; do
+    for _ in $(seq 120); do
+        if systemctl is-active --quiet "$unit"; then break; fi
+        sleep 0.5
+    done
 done
-systemctl is-active remote-fs.target outboard-attach@early outboard-attach@table
+for unit in remote-fs.target mnt-table.mount outboard-attach@early outboard-attach@table; do
+    systemctl is-active "$unit"
+done
 test "$(cat /mnt/early/file)" = early
 test "$(cat /mnt/table/file)" = table
 test "$(up_at network-online.target)" -le "$(up_at outboard-attach@early)"
@@ -151,10 +156,10 @@ setpriv --reuid=outboard --regid=outboard --clear-groups env XDG_RUNTIME_DIR=/tm
 outboard detach --name kept
 test ! -e /run/outboard-attach
 
-# Its file names a server that is started after it: it waits for that.
+# Its file names a server that is started after it: it waits for that, without a word of waiting in the file.
 step "a disk of attach.d is attached and mounted by its unit, and detached by its stop"
 mkdir -p /etc/outboard/attach.d /mnt/media
-printf 'disk = "nbd://127.0.0.1:10811"\nmount = "/mnt/media"\nvia = "fuse"\nwait = 60\n' >/etc/outboard/attach.d/media.toml
+printf 'disk = "nbd://127.0.0.1:10811"\nmount = "/mnt/media"\nvia = "fuse"\n' >/etc/outboard/attach.d/media.toml
 truncate -s 64M /var/lib/media.img
 mkfs.ext4 -q /var/lib/media.img
 systemctl start --no-block outboard-attach@media
