@@ -108,7 +108,7 @@ usage)
         --exit-with-parent >served 2>&1 &
     server=$!
     for _ in $(seq 600); do
-        ! grep -qs 'live page' served || break
+        if grep -qs 'live page' served; then break; fi
         sleep 0.1
     done
     page=$(sed -n 's,live page: http://\(.*\)/,\1,p' served)

@@ -1,8 +1,16 @@
 # What an administrator does with the packages, in a Debian that has only them. Any step that fails ends it.
-# Arguments: the packages. The folder has nothing else.
+# /packages has the packages, and in `upgrade` one of a later version.
 set -eu
 
 step() { echo "== $*"; }
+
+# Fails when the command succeeds: `set -e` does not see the status of one behind `!`.
+refuse() {
+    if "$@"; then
+        echo "this succeeds, and must not: $*" >&2
+        exit 1
+    fi
+}
 
 # Files of the system, but for what dpkg and its logs write about any package, and the copies that tools for users make
 # before each change (passwd(5)).
@@ -27,6 +35,11 @@ zcat /usr/share/man/man7/outboard-disks.7.gz | grep -q "throttle"
 bash -c 'source /usr/share/bash-completion/completions/outboard && complete -p outboard'
 test -s /usr/share/doc/outboard/guide/tour.md
 
+step "the rights of all that the binary has are named"
+for holder in "Leon Sorokin" "sqlite.org" "ring-[0-9]" "tokio-[0-9]"; do
+    grep -q "$holder" /usr/share/doc/outboard/copyright
+done
+
 step "its configuration and its units are right"
 outboard serve --config /etc/outboard/outboard.toml --check
 grep -q "^User=outboard" /lib/systemd/system/outboard.service
@@ -49,23 +62,32 @@ cmp -n 1000000 data media.img
 
 step "an upgrade keeps the configuration that was edited"
 echo "# edited" >>/etc/outboard/outboard.toml
-dpkg --install /packages/outboard_*.deb
+dpkg --install /packages/upgrade/outboard_*.deb
+dpkg --status outboard | grep "^Version: .*+upgrade$"
 tail -n 1 /etc/outboard/outboard.toml | grep -q "# edited"
 
 step "symbols are found by the build ID"
+dpkg --install /packages/outboard_*.deb
 dpkg --install /packages/outboard-dbgsym_*.deb
 dpkg --listfiles outboard-dbgsym | grep -q '/usr/lib/debug/.build-id/../.*\.debug$'
 dpkg --purge outboard-dbgsym
 
-step "a purge leaves nothing"
+# Its number is not given to another user, to which disks that it owned would belong then.
+step "a purge leaves nothing but the user, locked"
+mkdir -p /var/lib/outboard
+echo token >/var/lib/outboard/http-token
+number=$(id --user outboard)
 dpkg --purge outboard
 files >/tmp/after
 diff /tmp/before /tmp/after
 grep -v "^outboard:" /etc/passwd | diff /tmp/passwd -
-! grep "^outboard:" /etc/passwd
+test "$(id --user outboard)" = "$number"
+test "$(getent shadow outboard | cut -d: -f8)" = 1
 
-step "a purge keeps disks of the user"
+step "a purge keeps disks of the user, and what is installed again has the user of before"
 dpkg --install /packages/outboard_*.deb
+test "$(id --user outboard)" = "$number"
+test -z "$(getent shadow outboard | cut -d: -f8)"
 mkdir -p /var/lib/outboard
 echo precious >/var/lib/outboard/client.overlay
 dpkg --purge outboard

@@ -6,17 +6,26 @@ set -eu
 
 step() { echo "== $*"; }
 
+# Fails when the command succeeds: `set -e` does not see the status of one behind `!`.
+refuse() {
+    if "$@"; then
+        echo "this succeeds, and must not: $*" >&2
+        exit 1
+    fi
+}
+
 now() { date +%s%N; }
 
 # The milliseconds since that time.
 since() { echo $((($(now) - $1) / 1000000)); }
 
-# A container has no devices but the least.
-test -c /dev/fuse || mknod /dev/fuse c 10 229
-test -c /dev/loop-control || mknod /dev/loop-control c 10 237
-for number in $(seq 0 63); do
-    test -b "/dev/loop$number" || mknod "/dev/loop$number" b 7 "$number"
-done
+# Files of the system, but for those of dpkg and systemd, and the copies that tools for users make before each change.
+files() {
+    find /etc /usr /var/lib \( -path /var/lib/dpkg -o -path /var/lib/systemd -o -path /var/lib/steps -o -path '/etc/*-' \) \
+        -prune -o -print | LC_ALL=C sort
+}
+
+files >/tmp/before
 
 step "install"
 begin=$(now)
@@ -76,21 +85,60 @@ until test -e seen; do
     sleep 0.2
 done
 
+step "an upgrade runs the new program with the configuration that was edited, and what is attached stays"
+old=$(systemctl show outboard --property MainPID --value)
+settings=$(md5sum </etc/outboard/outboard.toml)
+dpkg --install /packages/upgrade/outboard_*.deb
+systemctl is-active outboard
+new=$(systemctl show outboard --property MainPID --value)
+test "$new" -gt 0
+test "$new" != "$old"
+test "$(readlink "/proc/$new/exe")" = /usr/bin/outboard
+test "$(md5sum </etc/outboard/outboard.toml)" = "$settings"
+test "$(dd if=/mnt/media/photos iflag=direct bs=1M status=none | md5sum)" = "$sum"
+echo more >/mnt/media/more
+sync /mnt/media/more
+
 step "attach at boot"
 outboard detach /mnt/media
 printf 'disk = "nbd://127.0.0.1:%s/media"\nmount = "/mnt/media"\n' "$nbd" >/etc/outboard/attach.d/media.toml
 systemctl enable --now outboard-attach@media
 test "$(md5sum </mnt/media/photos)" = "$sum"
-systemctl disable --now outboard-attach@media
-rm /etc/outboard/attach.d/media.toml
+test "$(cat /mnt/media/more)" = more
+
+step "the package is not removed while a disk is in use"
+mkdir /mnt/hand
+outboard attach "memory(64M)" --mkfs ext4 --mount /mnt/hand
+(cd /mnt/hand && exec sleep 1000) &
+user=$!
+sleep 1
+refuse dpkg --remove outboard
+mountpoint /mnt/hand
+outboard status | grep /mnt/hand
+systemctl start outboard-attach@media
+kill "$user"
+wait "$user" || true
+
+step "a removal detaches what is attached, and stops what is served"
+echo last >/mnt/media/last
+dpkg --remove outboard
+refuse mountpoint -q /mnt/media
+refuse mountpoint -q /mnt/hand
+test ! -e /run/outboard-attach
+refuse systemctl is-active outboard outboard-attach@media
+e2fsck -fn /srv/media.img
+debugfs -R "cat /last" /srv/media.img 2>/dev/null | grep last
 
 step "purge"
-dpkg --purge outboard
+rm /etc/outboard/attach.d/media.toml
+dpkg --purge outboard 2>/tmp/purge
+refuse grep "is kept" /tmp/purge
 test ! -e /usr/bin/outboard
 test ! -e /etc/outboard
 test ! -e /var/lib/outboard
-! id outboard 2>/dev/null
-! systemctl is-active outboard
 test "$(stat --format %s /srv/media.img)" = 268435456
+# Nor the links by which units were enabled.
+files >/tmp/after
+diff /tmp/before /tmp/after
 
 step "all is well"

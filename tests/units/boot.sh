@@ -3,6 +3,19 @@ set -eu
 
 step() { echo "== $*"; }
 
+# Fails when the command succeeds: `set -e` does not see the status of one behind `!`.
+refuse() {
+    if "$@"; then
+        echo "this succeeds, and must not: $*" >&2
+        exit 1
+    fi
+}
+
+# What a unit has logged since this boot: the Debian was booted before.
+journal() {
+    journalctl --boot --unit "$1" --output cat
+}
+
 # 4 KiB that were written come back, through the server that listens on this machine.
 round_trip() {
     head -c 4096 /dev/urandom >/tmp/sent
@@ -12,28 +25,52 @@ round_trip() {
     cmp /tmp/sent /tmp/back
 }
 
-# A container has no devices but the least.
-test -c /dev/fuse || mknod /dev/fuse c 10 229
-test -c /dev/loop-control || mknod /dev/loop-control c 10 237
-for number in $(seq 0 63); do
-    test -b "/dev/loop$number" || mknod "/dev/loop$number" b 7 "$number"
+# When this unit or target was up, microseconds since the boot.
+up_at() {
+    at=$(systemctl show "$1" --property ActiveEnterTimestampMonotonic --value)
+    test "$at" -gt 0
+    echo "$at"
+}
+
+# Before the boot: outboard-attach@early is enabled, its file has the mount; /etc/fstab has a line for the disk "table".
+step "at boot disks are attached and mounted, in order"
+# With `nofail` the line's mount may come after the target.
+for unit in remote-fs.target mnt-table.mount; do
+    for _ in $(seq 120); do
+        if systemctl is-active --quiet "$unit"; then break; fi
+        sleep 0.5
+    done
 done
+for unit in remote-fs.target mnt-table.mount outboard-attach@early outboard-attach@table; do
+    systemctl is-active "$unit"
+done
+test "$(cat /mnt/early/file)" = early
+test "$(cat /mnt/table/file)" = table
+test "$(up_at network-online.target)" -le "$(up_at outboard-attach@early)"
+test "$(up_at outboard-attach@early)" -le "$(up_at remote-fs.target)"
+test "$(up_at outboard-attach@table)" -le "$(up_at mnt-table.mount)"
+systemctl disable --now outboard-attach@early
+systemctl stop outboard-attach@table
+refuse mountpoint -q /mnt/early
+refuse mountpoint -q /mnt/table
+test ! -e /run/outboard-attach
+: >/etc/fstab
 
 ip link set lo up
-id outboard >/dev/null 2>&1 || useradd --system outboard
 systemctl daemon-reload
 
 step "the service starts, in its sandbox"
 systemctl start outboard
 systemctl is-active outboard
-journalctl --unit outboard --output cat | grep "backend=io_uring"
+journal outboard | grep "backend=io_uring"
 round_trip
 
 step "a reload adds an export and says nothing of what did not change"
 printf '\n[[export]]\nname = "second"\ndisk = "memory(1M)"\n' >>/etc/outboard/outboard.toml
 systemctl reload outboard
 outboard ls nbd://127.0.0.1/ | grep second
-! journalctl --unit outboard --output cat | grep "next start"
+journal outboard >/tmp/journal
+refuse grep "next start" /tmp/journal
 
 step "it stops, flushed, with status 0"
 systemctl stop outboard
@@ -41,7 +78,8 @@ systemctl show outboard --property Result | grep "Result=success"
 
 step "with the socket unit it starts with its first client"
 systemctl start outboard.socket
-! systemctl is-active outboard
+refuse systemctl is-active outboard
+test "$(stat --format %U:%G:%a /run/outboard.sock)" = root:outboard:660
 round_trip
 systemctl is-active outboard
 
@@ -51,6 +89,21 @@ sleep 3
 systemctl is-active outboard
 outboard ls nbd://127.0.0.1/ | grep scratch
 systemctl stop outboard.socket outboard
+test ! -e /run/outboard.sock
+
+# The service runs as a user of its own, which could not read a key that is root's alone.
+step "the service reads the certificates that root has made for it"
+cp /etc/outboard/outboard.toml /tmp/outboard.toml
+outboard tls init /etc/outboard/tls --name localhost
+test "$(stat --format %U:%G:%a /etc/outboard/tls/server-key.pem)" = root:outboard:640
+test "$(stat --format %U:%a /etc/outboard/tls/ca-key.pem)" = root:600
+printf '\n[tls]\ndirectory = "/etc/outboard/tls"\n' >>/etc/outboard/outboard.toml
+systemctl start outboard
+outboard copy --force /tmp/sent "nbds://127.0.0.1/scratch?tls-certificates=/etc/outboard/tls"
+refuse outboard copy --force /tmp/sent nbd://127.0.0.1/scratch
+systemctl reload outboard
+systemctl stop outboard
+cp /tmp/outboard.toml /etc/outboard/outboard.toml
 
 # The runtime directory of the service is removed and given to its user at each start and stop. Root's attachments
 # were in it: `detach` said "not attached here" with the filesystem still mounted.
@@ -77,7 +130,7 @@ for _ in $(seq 60); do
 done
 test "$new" != "$hangs"
 systemctl is-active outboard
-journalctl --unit outboard --output cat | grep -i "watchdog timeout"
+journal outboard | grep -i "watchdog timeout"
 round_trip
 systemctl stop outboard
 rm -r /run/systemd/system/outboard.service.d
@@ -97,18 +150,16 @@ for verb in start restart stop; do
 done
 
 step "the user of the service can change nothing there, and is told that root has something attached"
-if setpriv --reuid=outboard --regid=outboard --clear-groups touch /run/outboard-attach/mine; then
-    exit 1
-fi
+refuse setpriv --reuid=outboard --regid=outboard --clear-groups touch /run/outboard-attach/mine
 setpriv --reuid=outboard --regid=outboard --clear-groups env XDG_RUNTIME_DIR=/tmp outboard status |
     grep "1 attachment of root"
 outboard detach --name kept
 test ! -e /run/outboard-attach
 
-# Its file names a server that is started after it: it waits for that.
+# Its file names a server that is started after it: it waits for that, without a word of waiting in the file.
 step "a disk of attach.d is attached and mounted by its unit, and detached by its stop"
 mkdir -p /etc/outboard/attach.d /mnt/media
-printf 'disk = "nbd://127.0.0.1:10811"\nmount = "/mnt/media"\nvia = "fuse"\nwait = 60\n' >/etc/outboard/attach.d/media.toml
+printf 'disk = "nbd://127.0.0.1:10811"\nmount = "/mnt/media"\nvia = "fuse"\n' >/etc/outboard/attach.d/media.toml
 truncate -s 64M /var/lib/media.img
 mkfs.ext4 -q /var/lib/media.img
 systemctl start --no-block outboard-attach@media
@@ -119,7 +170,7 @@ systemctl start outboard-attach@media
 test -b /run/outboard-attach/by-name/media
 echo kept >/mnt/media/file
 systemctl stop outboard-attach@media
-! mountpoint -q /mnt/media
+refuse mountpoint -q /mnt/media
 test ! -e /run/outboard-attach
 systemctl start outboard-attach@media
 test "$(cat /mnt/media/file)" = kept
@@ -136,7 +187,7 @@ systemctl is-active outboard-attach@media
 test "$(cat /mnt/media/file)" = kept
 # The mount ends before the disk does.
 systemctl stop outboard-attach@media
-! mountpoint -q /mnt/media
+refuse mountpoint -q /mnt/media
 test ! -e /run/outboard-attach
 cp /tmp/fstab /etc/fstab
 systemctl daemon-reload
@@ -145,8 +196,8 @@ wait "$server"
 
 step "a file with a key that is not known attaches nothing and says so"
 printf 'disk = "memory(1M)"\nmuont = "/mnt/media"\n' >/etc/outboard/attach.d/wrong.toml
-! systemctl start outboard-attach@wrong
-journalctl --unit outboard-attach@wrong --output cat | grep "line 2, column 1: unknown key .muont."
+refuse systemctl start outboard-attach@wrong
+journal outboard-attach@wrong | grep "line 2, column 1: unknown key .muont."
 
 # Data waits for a server that is dead when the machine is stopped: it must stop all the same.
 step "a stop with an attachment whose server is dead"

@@ -27,6 +27,20 @@ ExecStart=/bin/sh -c 'cd /var/lib/steps; sh ./steps.sh >output 2>&1; echo $? >st
 WantedBy=multi-user.target
 ";
 
+/// Makes the devices of FUSE and of loop before anything is attached: a container has no devices but the least.
+const DEVICES: &str = "[Unit]
+Description=devices of the test
+DefaultDependencies=no
+Before=sysinit.target
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -ec 'mknod /dev/fuse c 10 229; mknod /dev/loop-control c 10 237; \
+    for number in $$(seq 0 63); do mknod /dev/loop$$number b 7 $$number; done'
+[Install]
+WantedBy=sysinit.target
+";
+
 /// Which network the container has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Network {
@@ -49,9 +63,12 @@ pub(crate) fn put_steps(root: &Path, script: &Path) -> Result<()> {
     fs::create_dir_all(&folder)?;
     fs::copy(script, folder.join("steps.sh"))
         .with_context(|| format!("cannot copy {}", script.display()))?;
-    fs::write(root.join("etc/systemd/system/check.service"), UNIT)?;
+    let units = root.join("etc/systemd/system");
+    fs::write(units.join("check.service"), UNIT)?;
+    fs::write(units.join("devices.service"), DEVICES)?;
     let mut enable = Command::new("systemctl");
-    enable.arg("--root").arg(root).args(["enable", "check"]);
+    enable.arg("--root").arg(root);
+    enable.args(["enable", "check", "devices"]);
     shell::output(&mut enable).map(drop)
 }
 

@@ -3,6 +3,8 @@
 //! The sandbox of a service is believed only when it was run: a filter of system calls that lacks one of ours
 //! is seen by nothing else. What is done inside is in `tests/units/boot.sh`; its exit status is the verdict.
 //!
+//! Two disks are to be attached and mounted at the boot itself, by a file of attach.d and by a line of fstab.
+//!
 //! An attachment to a dead server is left for the end: the system must stop all the same.
 //!
 //! It is no part of `ci`: it needs root, control groups, and half a minute for the Debian, which is kept under
@@ -25,6 +27,11 @@ const UNITS: [&str; 3] = [
     "outboard.socket",
     "outboard-attach@.service",
 ];
+/// A filesystem of ext4 fits.
+const DISK_BYTES: u64 = 16 << 20;
+/// What the head of the unit says, for the disk "table".
+const FSTAB: &str = "/run/outboard-attach/by-name/table /mnt/table auto \
+                     _netdev,nofail,x-systemd.requires=outboard-attach@table.service 0 0\n";
 /// How long the stop may take, with an attachment to a dead server: less than systemd's 90 s for a service
 /// that does not end.
 const STOP_SECONDS: u64 = 60;
@@ -63,11 +70,12 @@ fn debian() -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Puts the binary, the units and the steps where they belong.
+/// Puts the binary, the units and the steps where they belong, with nothing of an earlier run.
 fn put(root: &Path, binary: &Path) -> Result<()> {
     let packaging = shell::root().join("packaging");
     let units = root.join("etc/systemd/system");
     let settings = root.join("etc/outboard");
+    fs::remove_dir_all(&settings).ok();
     fs::create_dir_all(&settings)?;
     let mut files = vec![
         // Where the guide puts it.
@@ -81,5 +89,42 @@ fn put(root: &Path, binary: &Path) -> Result<()> {
     for (from, to) in files {
         fs::copy(&from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
     }
-    systemd::put_steps(root, &shell::root().join("tests/units/boot.sh"))
+    put_boot_disks(root, &settings.join("attach.d"))?;
+    systemd::put_steps(root, &shell::root().join("tests/units/boot.sh"))?;
+    add_user(root)
+}
+
+/// Two disks for the boot, each with a file that has its name: one that its own file mounts, and one that fstab does.
+fn put_boot_disks(root: &Path, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    for (name, mount) in [
+        ("early", "mount = \"/mnt/early\"\nwait = 20\n"),
+        ("table", "wait = 20\n"),
+    ] {
+        let content = tempfile::tempdir()?;
+        fs::write(content.path().join("file"), format!("{name}\n"))?;
+        let image = root.join(format!("var/lib/{name}.img"));
+        fs::File::create(&image)?.set_len(DISK_BYTES)?;
+        let mut make = Command::new("mkfs.ext4");
+        make.args(["-q", "-F", "-d"]).arg(content.path());
+        shell::output(make.arg(&image))?;
+        let text = format!("disk = \"/var/lib/{name}.img\"\n{mount}");
+        fs::write(folder.join(format!("{name}.toml")), text)?;
+        fs::create_dir_all(root.join("mnt").join(name))?;
+    }
+    fs::write(root.join("etc/fstab"), FSTAB)?;
+    let mut enable = Command::new("systemctl");
+    enable.arg("--root").arg(root);
+    shell::output(enable.args(["enable", "outboard-attach@early"])).map(drop)
+}
+
+/// The user of the service.
+fn add_user(root: &Path) -> Result<()> {
+    let users = fs::read_to_string(root.join("etc/passwd"))?;
+    if users.lines().any(|line| line.starts_with("outboard:")) {
+        return Ok(());
+    }
+    let mut add = Command::new("useradd");
+    add.arg("--root").arg(root).args(["--system", "outboard"]);
+    shell::output(&mut add).map(drop)
 }

@@ -38,6 +38,14 @@ quietly() {
     }
 }
 
+# Fails when the command succeeds: `set -e` does not see the status of one behind `!`.
+refuse() {
+    if "$@"; then
+        echo "this succeeds, and must not: $*"
+        exit 1
+    fi
+}
+
 # Prints what differs, and ends.
 same() {
     test "$2" = "$3" || {

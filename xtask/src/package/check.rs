@@ -1,8 +1,10 @@
-//! `cargo xtask package --check`: lintian, and the packages in a Debian of their own.
+//! `cargo xtask package --check`: lintian, and the packages in Debians of their own.
 //!
-//! What is done inside is in `tests/package/check.sh`; its exit status is the verdict. The Debian is made once and kept
-//! as an archive below the target folder: each check begins with an untouched one.
+//! What is done inside is in `tests/package/check.sh` and, where initramfs-tools are installed, `initramfs.sh`; their exit
+//! status is the verdict. Each Debian is made once and kept as an archive below the target folder: each check begins with an
+//! untouched one. Next to the packages it has an [upgrade](add_upgrade) of the one with the binary.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,6 +16,7 @@ use crate::{packages, shell};
 
 /// What the packages depend on and the steps use: nothing is fetched inside.
 const INCLUDED: &str = "adduser,libgcc-s1,bash";
+const INITRAMFS_INCLUDED: &str = "adduser,libgcc-s1,initramfs-tools";
 
 /// Tags of lintian that do not concern us.
 ///
@@ -25,14 +28,21 @@ const SUPPRESSED: &str =
 /// Checks the packages that were made.
 pub(super) fn run(made: &[PathBuf]) -> Result<()> {
     judge(made)?;
-    let root = debian("packages", INCLUDED)?;
-    copy_packages(made, root.path())?;
-    let steps = root.path().join("packages/check.sh");
-    std::fs::copy(shell::root().join("tests/package/check.sh"), steps)?;
-    let outcome = shell::run(&mut inside(root.path(), "sh /packages/check.sh"));
-    // What is mounted inside ends with its namespace.
-    outcome.context("the packages are not as they should be")?;
-    println!("packages: ok");
+    for (purpose, included, script) in [
+        ("packages", INCLUDED, "check.sh"),
+        ("initramfs", INITRAMFS_INCLUDED, "initramfs.sh"),
+    ] {
+        let root = debian(purpose, included)?;
+        copy_packages(made, root.path())?;
+        let folder = shell::root().join("tests/package");
+        let steps = root.path().join("packages").join(script);
+        std::fs::copy(folder.join(script), steps)?;
+        let command = format!("sh /packages/{script}");
+        let outcome = shell::run(&mut inside(root.path(), &command));
+        // What is mounted inside ends with its namespace.
+        outcome.context("the packages are not as they should be")?;
+        println!("{purpose}: ok");
+    }
     Ok(())
 }
 
@@ -52,15 +62,49 @@ pub(super) fn judge(made: &[PathBuf]) -> Result<()> {
     shell::run(&mut lintian).context("lintian found errors")
 }
 
-/// Copies the packages into `/packages` of a Debian.
+/// Copies the packages into `/packages` of a Debian, and an upgrade into `/packages/upgrade`.
 pub(super) fn copy_packages(made: &[PathBuf], root: &Path) -> Result<()> {
     let folder = root.join("packages");
     std::fs::create_dir_all(&folder)?;
     for package in made {
         let name = package.file_name().context("a package has a name")?;
         std::fs::copy(package, folder.join(name))?;
+        if name.to_string_lossy().starts_with("outboard_") {
+            add_upgrade(package, &folder.join("upgrade"))?;
+        }
     }
     Ok(())
+}
+
+/// Packs a package again with a higher version, and a binary that differs from the one before by a byte at its end.
+fn add_upgrade(package: &Path, folder: &Path) -> Result<()> {
+    let work = tempfile::tempdir_in(shell::target())?;
+    let tree = work.path().join("tree");
+    let dpkg = |arguments: &[&str], from: &Path, to: &Path| -> Result<()> {
+        let mut command = Command::new("dpkg-deb");
+        shell::output(command.args(arguments).arg(from).arg(to)).map(drop)
+    };
+    dpkg(&["--raw-extract"], package, &tree)?;
+    let control = tree.join("DEBIAN/control");
+    let text = std::fs::read_to_string(&control)?;
+    let version = text.lines().find(|line| line.starts_with("Version: "));
+    let version = version.context("a package without a version")?;
+    std::fs::write(
+        &control,
+        text.replace(version, &format!("{version}+upgrade")),
+    )?;
+    let mut binary = std::fs::OpenOptions::new()
+        .append(true)
+        .open(tree.join("usr/bin/outboard"))?;
+    binary.write_all(b"\n")?;
+    drop(binary);
+    std::fs::create_dir_all(folder)?;
+    let name = package.file_name().context("a package has a name")?;
+    dpkg(
+        &["--root-owner-group", "-Znone", "--build"],
+        &tree,
+        &folder.join(name),
+    )
 }
 
 /// An untouched Debian with these packages. Its archive is made once for each `purpose`.

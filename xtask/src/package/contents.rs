@@ -7,16 +7,25 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::control::{About, Release, changelog, control};
+use super::copyright;
 use super::target::{Libc, Target};
 use super::tree::{DATA, PROGRAM, Tree};
 use crate::{manual, shell};
 
 const DOCUMENTS: &str = "usr/share/doc";
+/// dpkg has initramfs-tools build the images again, once, after all packages: for a change of the scripts, and for one of the
+/// binary, which an image has a copy of.
+const INITRAMFS_TRIGGERS: &[u8] =
+    b"activate-noawait update-initramfs\ninterest-noawait /usr/bin/outboard\n";
+/// A version that a binary needs of glibc when its relocations are packed, and glibc's version that brings it. The lists
+/// of symbols that dpkg-shlibdeps reads do not have it.
+const PACKED_RELOCATIONS: &str = "GLIBC_ABI_DT_RELR";
+const PACKED_RELOCATIONS_LIBC: &str = "2.36";
 
 /// The binary in two: what runs, and what a debugger wants.
 #[derive(Debug)]
 pub(super) struct Binary {
-    target: Target,
+    pub(super) target: Target,
     /// As it was built, to be run here.
     built: PathBuf,
     pub(super) stripped: PathBuf,
@@ -119,7 +128,8 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
     }
     add_manual(&tree, binary, work)?;
     add_completions(&tree, binary)?;
-    add_documents(&tree, release)?;
+    let rights = copyright::text(binary.target)?;
+    add_documents(&tree, release, &rights)?;
     for guide in files_of(&shell::root().join("docs/guide"))? {
         let name = guide.file_name().unwrap_or_default().to_string_lossy();
         let to = format!("{DOCUMENTS}/outboard/guide/{name}");
@@ -172,13 +182,10 @@ fn initramfs(release: &Release, work: &Path) -> Result<Tree> {
         let to = format!("usr/share/initramfs-tools/{to}/outboard");
         tree.copy(&format!("packaging/initramfs-tools/{from}"), &to, PROGRAM)?;
     }
-    // dpkg has initramfs-tools make the image anew, once, after all packages.
-    tree.file(
-        "DEBIAN/triggers",
-        b"activate-noawait update-initramfs\n",
-        DATA,
-    )?;
-    add_documents(&tree, release)?;
+    tree.script("packaging/debian/outboard-initramfs.postinst", "postinst")?;
+    tree.file("DEBIAN/triggers", INITRAMFS_TRIGGERS, DATA)?;
+    let rights = fs::read_to_string(shell::root().join("packaging/debian/copyright"))?;
+    add_documents(&tree, release, &rights)?;
     tree.describe(&control(
         release,
         &About {
@@ -198,13 +205,9 @@ fn initramfs(release: &Release, work: &Path) -> Result<Tree> {
 }
 
 /// What Debian wants of every package.
-fn add_documents(tree: &Tree, release: &Release) -> Result<()> {
+fn add_documents(tree: &Tree, release: &Release, rights: &str) -> Result<()> {
     let folder = format!("{DOCUMENTS}/{}", tree.name);
-    tree.copy(
-        "packaging/debian/copyright",
-        &format!("{folder}/copyright"),
-        DATA,
-    )?;
+    tree.file(&format!("{folder}/copyright"), rights.as_bytes(), DATA)?;
     tree.compressed(
         &format!("{folder}/changelog"),
         changelog(release).as_bytes(),
@@ -259,7 +262,44 @@ fn libraries(binary: &Binary, work: &Path) -> Result<String> {
         .trim()
         .split_once("shlibs:Depends=")
         .with_context(|| format!("dpkg-shlibdeps printed {printed}"))?;
-    Ok(as_installed(libraries, architecture.name()))
+    let libraries = as_installed(libraries, architecture.name());
+    let mut readelf = binary.target.tool("readelf");
+    let versions = shell::output(
+        readelf
+            .args(["--version-info", "--wide"])
+            .arg(&binary.stripped),
+    )?;
+    match versions.contains(PACKED_RELOCATIONS) {
+        true => raise_libc(&libraries, PACKED_RELOCATIONS_LIBC),
+        false => Ok(libraries),
+    }
+}
+
+/// The list of packages with a libc6 of at least this version.
+fn raise_libc(libraries: &str, version: &str) -> Result<String> {
+    let mut has_libc = false;
+    let packages: Vec<String> = libraries
+        .split(", ")
+        .map(|package| {
+            let Some(rest) = package.strip_prefix("libc6 ") else {
+                return package.to_owned();
+            };
+            has_libc = true;
+            let known = rest.trim_start_matches("(>= ").trim_end_matches(')');
+            match numbers(known) < numbers(version) {
+                true => format!("libc6 (>= {version})"),
+                false => package.to_owned(),
+            }
+        })
+        .collect();
+    ensure!(has_libc, "the binary needs no libc6: {libraries}");
+    Ok(packages.join(", "))
+}
+
+/// The numbers of a version such as 2.36, to be compared.
+fn numbers(version: &str) -> Vec<u32> {
+    let numbers = version.split(['.', '-', '+']);
+    numbers.map_while(|number| number.parse().ok()).collect()
 }
 
 /// The packages of a machine of that architecture, of those that a cross toolchain has in their place.
@@ -286,7 +326,18 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{as_installed, build_id};
+    use super::{as_installed, build_id, raise_libc};
+
+    #[test]
+    fn packed_relocations_need_a_glibc_that_knows_them() {
+        let raised = |libraries| raise_libc(libraries, "2.36").unwrap();
+        assert_eq!(
+            raised("libc6 (>= 2.4), libgcc-s1 (>= 4.2)"),
+            "libc6 (>= 2.36), libgcc-s1 (>= 4.2)"
+        );
+        assert_eq!(raised("libc6 (>= 2.38)"), "libc6 (>= 2.38)");
+        assert!(raise_libc("libgcc-s1 (>= 4.2)", "2.36").is_err());
+    }
 
     #[test]
     fn a_foreign_package_depends_on_what_that_machine_has() {

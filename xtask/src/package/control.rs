@@ -12,6 +12,9 @@ use crate::shell;
 
 const MAINTAINER: &str = "The outboard authors <outboard@localhost>";
 
+/// By default git abbreviates by the number of objects that a clone has.
+const ABBREVIATION: &str = "--abbrev=12";
+
 /// A version and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Release {
@@ -49,7 +52,13 @@ impl Release {
             .context("Cargo.toml has no version")?;
         Ok(Self {
             version: version.to_owned(),
-            commit: git(&["describe", "--always", "--dirty", "--exclude=*"])?,
+            commit: git(&[
+                "describe",
+                "--always",
+                ABBREVIATION,
+                "--dirty",
+                "--exclude=*",
+            ])?,
             seconds: git(&["log", "-1", "--format=%ct"])?.parse()?,
             date: git(&["log", "-1", "--format=%cD"])?,
             architecture,

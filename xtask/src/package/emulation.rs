@@ -1,9 +1,9 @@
 //! `cargo xtask package --check` for binaries that no Debian is made for here: other architectures, and static ones.
 //!
-//! The binary prints its version, serves a disk, copies onto it, verifies the copy and inspects it; foreign ones under QEMU.
+//! The binary is that of the package or tarball, unpacked. It prints its version, serves a disk, copies onto it, verifies the copy and inspects it; foreign ones under QEMU.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,11 +20,12 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Bytes that are copied; not a multiple of a sector.
 const BYTES: usize = 3_000_001;
 
-/// Checks `binary`.
-pub(super) fn run(target: Target, binary: &Path, release: &Release) -> Result<()> {
+/// Checks the binary in what was made.
+pub(super) fn run(target: Target, made: &[PathBuf], release: &Release) -> Result<()> {
     let folder = tempfile::tempdir_in(shell::target())?;
+    let binary = unpack(made, &folder.path().join("installed"))?;
     let outboard = |args: &[&str]| -> Result<Command> {
-        let mut command = target.execute(binary)?;
+        let mut command = target.execute(&binary)?;
         command.args(args).current_dir(folder.path());
         Ok(command)
     };
@@ -48,6 +49,36 @@ pub(super) fn run(target: Target, binary: &Path, release: &Release) -> Result<()
     ensure!(image.starts_with(&data), "the image has other data");
     println!("{}: ok", target.triple());
     Ok(())
+}
+
+/// Unpacks the package or tarball with the binary, and returns where that is.
+fn unpack(made: &[PathBuf], folder: &Path) -> Result<PathBuf> {
+    fs::create_dir(folder)?;
+    let is_main = |file: &&PathBuf| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("outboard_") || name.ends_with(".tar.gz")
+    };
+    let main = made
+        .iter()
+        .find(is_main)
+        .context("no file has the binary")?;
+    let mut unpack = match main.extension().is_some_and(|ending| ending == "deb") {
+        true => {
+            let mut deb = Command::new("dpkg-deb");
+            deb.arg("--extract").arg(main).arg(folder);
+            deb
+        }
+        false => {
+            let mut tar = Command::new("tar");
+            tar.args(["--strip-components=1", "-xf"]).arg(main);
+            tar.arg("-C").arg(folder);
+            tar
+        }
+    };
+    shell::output(&mut unpack)?;
+    let places = ["usr/bin/outboard", "bin/outboard"].map(|place| folder.join(place));
+    let found = places.into_iter().find(|place| place.is_file());
+    found.with_context(|| format!("{} has no binary", main.display()))
 }
 
 fn use_disk(outboard: &dyn Fn(&[&str]) -> Result<Command>, folder: &Path) -> Result<()> {

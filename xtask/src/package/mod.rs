@@ -13,7 +13,8 @@
 //!
 //! * Two builds of one commit give equal bytes: paths are remapped, times are the commit's, archives are sorted;
 //!   `--twice` compares them ([`reproduction`]).
-//! * Everything in a package comes from this tree or from the binary that was just built.
+//! * Everything in a package comes from this tree, or from the binary that was built from it.
+//! * A run removes only what it makes again: files for other architectures and of other versions stay.
 //!
 //! # What it does not do
 //!
@@ -22,6 +23,7 @@
 mod check;
 mod contents;
 mod control;
+mod copyright;
 mod emulation;
 mod newcomer;
 mod reproduction;
@@ -42,6 +44,7 @@ use tree::Tree;
 /// Directories that a build would otherwise write into the binary, and what it writes instead.
 const CARGO_HOME_AS: &str = "/usr/share/cargo";
 const SOURCE_AS: &str = "/usr/src/outboard";
+const TARGET_AS: &str = "/usr/src/outboard/target";
 
 /// What is built, and what is done then.
 #[derive(Debug, clap::Args)]
@@ -62,6 +65,9 @@ pub(crate) struct Args {
     /// Build a second time in a clone, and compare byte by byte
     #[arg(long, conflicts_with = "check_only")]
     twice: bool,
+    /// Build no binary: pack that of the last run with the files of this tree, for work on the packages
+    #[arg(long, conflicts_with_all = ["check_only", "twice"])]
+    repack: bool,
 }
 
 /// Builds the packages and prints where they are.
@@ -74,32 +80,35 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let folder = shell::target().join("packages");
     if args.check_only {
-        return check_all(&made_before(&folder, here)?);
+        return check_all(&made_before(&folder, &Release::of_this_tree(here)?)?);
     }
     if args.twice {
         reproduction::ensure_committed()?;
     }
-    std::fs::remove_dir_all(&folder).ok();
+    let mut all_made = Vec::new();
     for &architecture in &architectures {
         let libc = match args.is_static {
             true => Libc::Musl,
             false => Libc::Gnu,
         };
         let target = Target { architecture, libc };
-        let release = Release::of_this_tree(architecture)?;
-        let (built, made) = make(target, &release, &folder)?;
-        if !args.check {
-            continue;
+        let mut release = Release::of_this_tree(architecture)?;
+        if args.repack {
+            release.commit = commit_of(target)?;
         }
-        match architecture == here && !args.is_static {
-            true => check_all(&made)?,
-            false => {
-                if libc == Libc::Gnu {
-                    check::judge(&made)?;
+        let made = make(target, &release, &folder, args.repack)?;
+        if args.check {
+            match architecture == here && !args.is_static {
+                true => check_all(&made)?,
+                false => {
+                    if libc == Libc::Gnu {
+                        check::judge(&made)?;
+                    }
+                    emulation::run(target, &made, &release)?;
                 }
-                emulation::run(target, &built, &release)?;
             }
         }
+        all_made.extend(made);
     }
     if args.twice {
         let mut arguments = Vec::new();
@@ -109,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if args.is_static {
             arguments.push("--static");
         }
-        reproduction::run(&folder, &arguments)?;
+        reproduction::run(&all_made, &arguments)?;
     }
     Ok(())
 }
@@ -120,34 +129,62 @@ fn check_all(made: &[PathBuf]) -> Result<()> {
     newcomer::run(made)
 }
 
-/// The packages that are in the folder: those for this machine, and those for all.
-fn made_before(folder: &Path, here: Architecture) -> Result<Vec<PathBuf>> {
+/// The packages of this release that are in the folder: those for its architecture, and those for all.
+fn made_before(folder: &Path, release: &Release) -> Result<Vec<PathBuf>> {
     let files = std::fs::read_dir(folder).context("no packages were made")?;
     let mut made = Vec::new();
     for file in files {
         let path = file?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_for_here = [here.name(), "all"]
-            .iter()
-            .any(|architecture| name.ends_with(&format!("_{architecture}.deb")));
-        if is_for_here {
+        if is_made(&name, release, Libc::Gnu) {
             made.push(path);
         }
     }
     made.sort();
     ensure!(
         !made.is_empty(),
-        "no packages for {} in {}",
-        here.name(),
+        "no packages of {} for {} in {}",
+        release.version,
+        release.architecture.name(),
         folder.display()
     );
     Ok(made)
 }
 
-/// Builds the binary and what has it; returns both.
-fn make(target: Target, release: &Release, folder: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
+/// Whether a file with this name is one of those that are made for a release.
+fn is_made(name: &str, release: &Release, libc: Libc) -> bool {
+    let version = &release.version;
+    match libc {
+        Libc::Gnu => [release.architecture.name(), "all"]
+            .iter()
+            .any(|architecture| name.ends_with(&format!("_{version}_{architecture}.deb"))),
+        Libc::Musl => name == tarball::file_name(release),
+    }
+}
+
+/// Removes what is to be made, and what a run left that was interrupted: no file of before is taken for a new one.
+fn remove_before(folder: &Path, release: &Release, libc: Libc) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for file in std::fs::read_dir(folder)? {
+        let file = file?;
+        if is_made(&file.file_name().to_string_lossy(), release, libc) {
+            std::fs::remove_file(file.path())?;
+        }
+    }
+    let work = folder.join("work");
+    std::fs::remove_dir_all(&work).ok();
+    Ok(())
+}
+
+/// Builds the binary, unless that of the last run is to be packed, and what has it.
+fn make(target: Target, release: &Release, folder: &Path, repack: bool) -> Result<Vec<PathBuf>> {
     target.ensure()?;
-    let built = build(target, release)?;
+    remove_before(folder, release, target.libc)?;
+    let built = binary_of(target);
+    if !repack {
+        build(target, release)?;
+    }
+    ensure!(built.exists(), "no run has built {}", built.display());
     let work = folder.join("work");
     std::fs::create_dir_all(&work)?;
     let binary = contents::split(target, &built, &work)?;
@@ -169,22 +206,44 @@ fn make(target: Target, release: &Release, folder: &Path) -> Result<(PathBuf, Ve
             size as f64 / f64::from(1 << 20)
         );
     }
-    Ok((built, made))
+    Ok(made)
+}
+
+/// Where the profile `packaged` has the binary.
+fn binary_of(target: Target) -> PathBuf {
+    let folder = shell::target().join(target.triple());
+    folder.join("packaged/outboard")
+}
+
+/// The commit that the last binary prints as its own.
+fn commit_of(target: Target) -> Result<String> {
+    let binary = binary_of(target);
+    let printed = shell::output(target.execute(&binary)?.arg("--version"))
+        .with_context(|| format!("no run has built {}", binary.display()))?;
+    let commit = printed.trim().rsplit_once('(');
+    let commit = commit.and_then(|(_, commit)| commit.strip_suffix(')'));
+    let commit = commit.with_context(|| format!("{} is {printed}", binary.display()))?;
+    Ok(commit.to_owned())
+}
+
+/// What paths are written as: the last that fits counts, for rustc and for the compiler of C.
+fn remaps(home: Option<PathBuf>, root: PathBuf, target: PathBuf) -> Vec<String> {
+    let maps = [
+        home.map(|home| (home, CARGO_HOME_AS)),
+        Some((root, SOURCE_AS)),
+        // It may be outside of the tree.
+        Some((target, TARGET_AS)),
+    ];
+    let maps = maps.into_iter().flatten();
+    maps.map(|(from, to)| format!("{}={to}", from.display()))
+        .collect()
 }
 
 /// The binary in the profile `packaged`.
-fn build(target: Target, release: &Release) -> Result<PathBuf> {
+fn build(target: Target, release: &Release) -> Result<()> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let maps = [
-        home.map(|home| (home, CARGO_HOME_AS)),
-        Some((shell::root(), SOURCE_AS)),
-    ];
-    let maps: Vec<String> = maps
-        .iter()
-        .flatten()
-        .map(|(from, to)| format!("{}={to}", from.display()))
-        .collect();
+    let maps = remaps(home, shell::root(), std::path::absolute(shell::target())?);
     let flags = |option: &str| {
         let flags = maps.iter().map(|map| format!("{option}={map}"));
         flags.collect::<Vec<_>>().join(" ")
@@ -198,9 +257,7 @@ fn build(target: Target, release: &Release) -> Result<PathBuf> {
         .env("OUTBOARD_VERSION", release.to_string())
         .env("SOURCE_DATE_EPOCH", release.seconds.to_string());
     target.set_tools(&mut command, &shell::target().join("linkers"))?;
-    shell::run(&mut command)?;
-    let folder = shell::target().join(target.triple());
-    Ok(folder.join("packaged/outboard"))
+    shell::run(&mut command)
 }
 
 /// Writes one package into `folder`.
@@ -217,4 +274,68 @@ fn write(tree: &Tree, release: &Release, folder: &Path) -> Result<PathBuf> {
         .env("SOURCE_DATE_EPOCH", release.seconds.to_string());
     shell::output(&mut command).with_context(|| format!("cannot make {}", file.display()))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn release(architecture: Architecture) -> Release {
+        Release {
+            version: "0.2.0".to_owned(),
+            commit: String::new(),
+            seconds: 0,
+            date: String::new(),
+            architecture,
+        }
+    }
+
+    #[test]
+    fn a_run_removes_only_what_it_makes_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = [
+            "outboard-0.2.0-linux-arm64.tar.gz",
+            "outboard-initramfs_0.2.0_all.deb",
+            "outboard_0.1.0_arm64.deb",
+            "outboard_0.2.0_amd64.deb",
+            "outboard_0.2.0_arm64.deb",
+        ];
+        for name in names {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let left = || -> Vec<String> {
+            let files = std::fs::read_dir(folder.path()).unwrap();
+            let name = |file: std::io::Result<std::fs::DirEntry>| {
+                file.unwrap().file_name().to_string_lossy().into_owned()
+            };
+            let mut left: Vec<String> = files.map(name).collect();
+            left.sort();
+            left
+        };
+        let arm64 = release(Architecture::Arm64);
+        remove_before(folder.path(), &arm64, Libc::Gnu).unwrap();
+        assert_eq!(left(), [names[0], names[2], names[3]]);
+        remove_before(folder.path(), &arm64, Libc::Musl).unwrap();
+        assert_eq!(left(), [names[2], names[3]]);
+        let amd64 = release(Architecture::Amd64);
+        let before = made_before(folder.path(), &amd64).unwrap();
+        assert_eq!(before, [folder.path().join(names[3])]);
+    }
+
+    #[test]
+    fn a_target_folder_anywhere_is_written_as_the_one_of_the_tree() {
+        let of = |target: &str| {
+            remaps(
+                Some("/home/a/.cargo".into()),
+                "/home/a/tree".into(),
+                target.into(),
+            )
+        };
+        let inside = of("/home/a/tree/target");
+        let outside = of("/var/tmp/out");
+        assert_eq!(inside[2], "/home/a/tree/target=/usr/src/outboard/target");
+        assert_eq!(outside[2], "/var/tmp/out=/usr/src/outboard/target");
+        assert_eq!(inside[..2], outside[..2]);
+        assert_eq!(outside[1], "/home/a/tree=/usr/src/outboard");
+    }
 }

@@ -3,12 +3,12 @@
 //!
 //! # Invariants
 //!
-//! * The clone has a target folder of its own: nothing that the first build made is used.
+//! * The clone has a target folder and objects of its own: nothing that the first build made or had is used.
 //! * A tree with changes that are not committed is refused: the clone would lack them.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -30,12 +30,13 @@ pub(super) fn ensure_committed() -> Result<()> {
     Ok(())
 }
 
-/// Builds once more with these arguments of `cargo xtask package`, and compares with what is in `folder`.
-pub(super) fn run(folder: &Path, arguments: &[&str]) -> Result<()> {
+/// Builds once more with these arguments of `cargo xtask package`, and compares with what was made.
+pub(super) fn run(made: &[PathBuf], arguments: &[&str]) -> Result<()> {
     let clone = shell::target().join(CLONE);
     fs::remove_dir_all(&clone).ok();
     let mut git = std::process::Command::new("git");
-    git.args(["clone", "--quiet"])
+    // As over a network: the clone has the objects of this commit's history, and no others.
+    git.args(["clone", "--quiet", "--no-local"])
         .arg(shell::root())
         .arg(&clone);
     shell::run(&mut git)?;
@@ -45,22 +46,24 @@ pub(super) fn run(folder: &Path, arguments: &[&str]) -> Result<()> {
         .current_dir(&clone)
         .env_remove("CARGO_TARGET_DIR");
     shell::run(&mut command)?;
-    let first = read(folder)?;
+    let first = read(made)?;
     let names: Vec<&str> = first.keys().map(String::as_str).collect();
-    compare(&first, &read(&clone.join("target/packages"))?)?;
+    let folder = clone.join("target/packages");
+    let files = fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))?;
+    let files: Vec<PathBuf> = files.map(|file| Ok(file?.path())).collect::<Result<_>>()?;
+    compare(&first, &read(&files)?)?;
     println!("two builds give equal bytes: {}", names.join(", "));
     fs::remove_dir_all(shell::target().join("again"))?;
     Ok(())
 }
 
-/// The files of a folder by their names.
-fn read(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
-    let files = fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))?;
+/// Files by their names.
+fn read(files: &[PathBuf]) -> Result<BTreeMap<String, Vec<u8>>> {
+    let files = files.iter();
     files
         .map(|file| {
-            let file = file?;
-            let name = file.file_name().to_string_lossy().into_owned();
-            Ok((name, fs::read(file.path())?))
+            let name = file.file_name().context("a file has a name")?;
+            Ok((name.to_string_lossy().into_owned(), fs::read(file)?))
         })
         .collect()
 }

@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 
 use super::contents::{Binary, add_completions, add_manual};
 use super::control::Release;
+use super::copyright;
 use super::tree::{DATA, PROGRAM, Tree};
 use crate::shell;
 
@@ -39,8 +40,18 @@ const FILES: &[(&str, &str)] = &[
     ),
     ("README.md", "share/doc/outboard/README.md"),
     ("CHANGELOG.md", "share/doc/outboard/CHANGELOG.md"),
-    ("packaging/debian/copyright", "share/doc/outboard/copyright"),
 ];
+
+/// The folder in the tarball.
+fn name(release: &Release) -> String {
+    let architecture = release.architecture.name();
+    format!("outboard-{}-linux-{architecture}", release.version)
+}
+
+/// The tarball.
+pub(super) fn file_name(release: &Release) -> String {
+    format!("{}.tar.gz", name(release))
+}
 
 /// Packs it into `folder`.
 pub(super) fn write(
@@ -49,11 +60,7 @@ pub(super) fn write(
     work: &Path,
     folder: &Path,
 ) -> Result<PathBuf> {
-    let name = format!(
-        "outboard-{}-linux-{}",
-        release.version,
-        release.architecture.name()
-    );
+    let name = name(release);
     let mut tree = Tree::new("static", release.architecture.name(), work)?;
     add_manual(&tree, binary, work)?;
     add_completions(&tree, binary)?;
@@ -65,7 +72,9 @@ pub(super) fn write(
     for (from, to) in FILES {
         tree.copy(from, to, DATA)?;
     }
-    let file = folder.join(format!("{name}.tar.gz"));
+    let rights = copyright::text(binary.target)?;
+    tree.file("share/doc/outboard/copyright", rights.as_bytes(), DATA)?;
+    let file = folder.join(file_name(release));
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
         .arg(format!("--mtime=@{}", release.seconds))

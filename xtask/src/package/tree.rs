@@ -97,15 +97,27 @@ impl Tree {
         self.file("DEBIAN/md5sums", sums.as_bytes(), DATA)
     }
 
-    /// What it takes when installed, KiB.
+    /// What it takes when installed, KiB, as dpkg-gencontrol(1) has it.
     pub(super) fn installed_kib(&self) -> Result<u64> {
-        let mut du = Command::new("du");
-        let printed = shell::output(du.args(["-sk", "--apparent-size"]).arg(&self.root))?;
-        let number = printed.split_whitespace().next().unwrap_or_default();
-        number
-            .parse()
-            .with_context(|| format!("du printed {printed}"))
+        installed_kib(&self.root)
     }
+}
+
+/// Each file is rounded up, and all else counts 1 KiB: the sizes of directories depend on the filesystem.
+fn installed_kib(folder: &Path) -> Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        sum += match kind.is_file() {
+            true => entry.metadata()?.len().div_ceil(1024),
+            false => 1,
+        };
+        if kind.is_dir() && entry.file_name() != "DEBIAN" {
+            sum += installed_kib(&entry.path())?;
+        }
+    }
+    Ok(sum)
 }
 
 /// Makes a directory that everybody may enter, whatever the umask.
@@ -115,4 +127,25 @@ fn make(folder: &Path) -> Result<()> {
         fs::set_permissions(folder, fs::Permissions::from_mode(PROGRAM))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_installed_size_is_that_of_the_files_on_any_filesystem() {
+        let work = tempfile::tempdir().unwrap();
+        let tree = Tree::new("some", "all", work.path()).unwrap();
+        tree.file("usr/bin/a", &[0; 1025], PROGRAM).unwrap();
+        // A directory with many names takes blocks of its own on most filesystems.
+        for number in 0..300 {
+            let path = format!("usr/share/a-long-name-of-a-file-without-a-byte-{number}");
+            tree.file(&path, b"", DATA).unwrap();
+        }
+        std::os::unix::fs::symlink("a", tree.root.join("usr/bin/b")).unwrap();
+        // 2 of the file, usr, bin, share and the link; and the folder DEBIAN, but not what is in it.
+        tree.file("DEBIAN/control", &[0; 5000], DATA).unwrap();
+        assert_eq!(tree.installed_kib().unwrap(), 2 + 4 + 1);
+    }
 }

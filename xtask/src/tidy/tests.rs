@@ -163,6 +163,15 @@ fn work_not_done_and_paths_of_one_machine_are_found() {
 }
 
 #[test]
+fn a_negated_command_of_a_script_is_found_where_it_cannot_fail() {
+    let text = "set -e\nif ! a; then b; fi\ntest ! -e c\n    ! grep d\n";
+    let found = findings(&[("tests/a.sh", text)]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("tests/a.sh:4: "), "{found:?}");
+    assert!(findings(&[("docs/a.md", text)]).is_empty());
+}
+
+#[test]
 fn white_space_at_the_end_of_a_line_tabs_and_a_missing_end_are_found() {
     let found = findings(&[("README.md", "one \n\ttwo\nthree")]);
     assert_eq!(

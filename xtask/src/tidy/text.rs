@@ -32,6 +32,10 @@ const FORBIDDEN: &[(&str, &str)] = &[
 /// Endings of files with lines of ours.
 const CHECKED: &[&str] = &[".rs", ".toml", ".md", ".sh", ".py", ".css", ".js", ".html"];
 
+/// sh(1), of `set -e`: the status of a command is not looked at where `!` comes before it.
+const NEGATED: &str =
+    "`set -e` does not see the status of a command behind `!`: write `refuse COMMAND` or an `if`";
+
 /// Everything wrong with the lines of one file.
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -45,6 +49,9 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
         }
         if line.ends_with(' ') || line.ends_with('\r') {
             findings.push(Finding::at(path, number, "the line ends with white space"));
+        }
+        if path.ends_with(".sh") && line.trim_start().starts_with("! ") {
+            findings.push(Finding::at(path, number, NEGATED));
         }
         for (word, why) in FORBIDDEN {
             if line.contains(word) {

@@ -4,15 +4,20 @@
 //! # Invariants
 //!
 //! * A key that is not known is an error with its line.
-//! * An attachment that has no name is called as the file is, so that `detach --name` of the unit finds it.
+//! * An attachment is called as its file is, so that `detach --name` of the unit finds it.
+//! * An unreachable server is tried for some minutes, and for less than systemd lets the unit start.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::unit::WAIT_SECONDS;
 use super::{Args, VIAS};
 use crate::config;
 use crate::failure::Failure;
+
+/// `wait` at most: TimeoutStartSec= of outboard-attach@.service, less what a filesystem takes to be mounted.
+const WAIT_SECONDS_MAX: u64 = 840;
 
 /// The whole file. What is absent is as `attach` has it.
 #[derive(Debug, Deserialize)]
@@ -36,13 +41,7 @@ struct AttachFile {
 /// The arguments that a file has in place of a command line.
 pub(super) fn args(path: &Path) -> Result<Args, Failure> {
     let file: AttachFile = config::read_as(path).map_err(|e| Failure::usage(e.to_string()))?;
-    let name = match file.name {
-        Some(name) => Some(name),
-        None => path
-            .file_stem()
-            .and_then(|stem| stem.to_str())
-            .map(str::to_owned),
-    };
+    let name = name(path, file.name)?;
     let mut args = Args::of(file.disk);
     if let Some(via) = file.via {
         if !VIAS.contains(&&*via) {
@@ -61,15 +60,37 @@ pub(super) fn args(path: &Path) -> Result<Args, Failure> {
     };
     args.connections = file.connections.unwrap_or(args.connections);
     args.timeout = file.timeout.unwrap_or(args.timeout);
-    args.wait = file.wait.unwrap_or(args.wait);
+    args.wait = file.wait.unwrap_or(WAIT_SECONDS);
+    if args.wait > WAIT_SECONDS_MAX {
+        let why = format!("{}: wait is {}", path.display(), args.wait);
+        let next = format!(
+            "outboard-attach@.service is stopped by systemd when it has not started for long: give {WAIT_SECONDS_MAX} or less"
+        );
+        return Err(Failure::usage(why).next(next));
+    }
     Ok(Args {
         mount: file.mount,
         read_only: file.read_only,
         shared: file.shared,
         cache: file.cache,
-        name,
+        name: Some(name),
         ..args
     })
+}
+
+/// The name of the file without its ending; `name` in it can only be the same.
+fn name(path: &Path, own: Option<String>) -> Result<String, Failure> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let place = path.display();
+    let stem =
+        stem.ok_or_else(|| Failure::usage(format!("{place}: the name of the file is not UTF-8")))?;
+    match own {
+        Some(own) if own != stem => Err(Failure::usage(format!("{place}: name is {own:?}"))
+            .next(format!(
+                "an attachment is called as its file is, here {stem}: rename the file, or remove the key"
+            ))),
+        _ => Ok(stem.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -100,6 +121,27 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_boots_later_is_tried_for_five_minutes_and_never_longer_than_the_unit_starts() {
+        let args = read("a.toml", "disk = \"a.img\"\n").unwrap();
+        assert_eq!(args.wait, 300);
+        let args = read("a.toml", "disk = \"a.img\"\nwait = 0\n").unwrap();
+        assert_eq!(args.wait, 0);
+        let unit = include_str!("../../../../../packaging/outboard-attach@.service");
+        let limit = unit
+            .lines()
+            .find_map(|line| line.strip_prefix("TimeoutStartSec="));
+        let limit: u64 = limit.unwrap().parse().unwrap();
+        assert!(WAIT_SECONDS_MAX + 60 <= limit);
+        let line = read("a.toml", &format!("disk = \"a.img\"\nwait = {limit}\n"))
+            .unwrap_err()
+            .line();
+        assert!(
+            line.contains("wait is 900") && line.contains("840 or less"),
+            "{line}"
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_line() {
         let wrong = |text: &str| read("a.toml", text).unwrap_err().line();
         let line = wrong("disk = \"a.img\"\nmuont = \"/mnt\"\n");
@@ -117,8 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_its_own_counts() {
-        let args = read("a.toml", "disk = \"a.img\"\nname = \"b\"\n").unwrap();
-        assert_eq!(args.name.as_deref(), Some("b"));
+    fn a_name_by_which_the_stop_of_the_unit_would_not_find_it_is_refused() {
+        let args = read("a.toml", "disk = \"a.img\"\nname = \"a\"\n").unwrap();
+        assert_eq!(args.name.as_deref(), Some("a"));
+        let line = read("a.toml", "disk = \"a.img\"\nname = \"b\"\n")
+            .unwrap_err()
+            .line();
+        assert!(
+            line.contains("name is \"b\"") && line.contains("here a"),
+            "{line}"
+        );
     }
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// The default for how long a unit tries to reach its server at boot: both may have lost
 /// their power together, and the one with the disks takes longer.
-const WAIT_SECONDS: u64 = 300;
+pub(super) const WAIT_SECONDS: u64 = 300;
 /// What starting takes in addition to the wait, and stopping at most: every step of a teardown has its limit.
 const MARGIN_SECONDS: u64 = 60;
 const STOP_SECONDS: u64 = 200;

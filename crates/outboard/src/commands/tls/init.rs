@@ -8,6 +8,9 @@
 //!
 //! One client that was given no name has its files in DIR itself, where libnbd, nbdkit and qemu
 //! look for them.
+//!
+//! Root makes them for the service, which runs as a user of its own: the server's key is readable for the service's group,
+//! where that exists.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,6 +25,8 @@ use crate::output::Format;
 
 /// Longest name of a client; that of DNS is 253.
 const NAME_LEN_MAX: usize = 64;
+/// The group of the service that the package brings (packaging/outboard.service).
+const SERVICE_GROUP: &str = "outboard";
 /// What a client without a name is called.
 const ANY_CLIENT: &str = "client";
 
@@ -56,6 +61,8 @@ pub(crate) struct ClientArgs {
 struct InitReport {
     folder: PathBuf,
     hosts: Vec<String>,
+    /// The group that may read the server's key.
+    key_group: Option<&'static str>,
     clients: Vec<ClientFolder>,
 }
 
@@ -84,6 +91,24 @@ fn host_name(text: &str) -> Result<String, String> {
 
 /// Makes everything.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
+    // Only root may give a file to a group that it is not in.
+    let is_root = rustix::process::geteuid().is_root();
+    let groups = match is_root {
+        true => std::fs::read_to_string("/etc/group").unwrap_or_default(),
+        false => String::new(),
+    };
+    make(args, format, group_id(SERVICE_GROUP, &groups))
+}
+
+/// The number of a group in the text of group(5).
+fn group_id(name: &str, groups: &str) -> Option<u32> {
+    let mut lines = groups.lines().map(|line| line.split(':'));
+    let mut fields = lines.find_map(|mut fields| (fields.next()? == name).then_some(fields))?;
+    fields.nth(1)?.parse().ok()
+}
+
+/// Makes everything; this group may read the server's key.
+pub(super) fn make(args: &Args, format: Format, group: Option<u32>) -> Result<(), Failure> {
     let hosts = hosts(&args.name);
     let names: BTreeSet<&String> = args.client.iter().collect();
     if names.len() < args.client.len() {
@@ -95,10 +120,10 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     // First: where another authority has been at work, nothing else is touched.
     folder.authority_key(&own.key)?;
     folder.authority(&own.certificate)?;
-    folder.pair("server", &server)?;
+    folder.server(&server, group)?;
     let mut clients = Vec::new();
     if args.client.is_empty() {
-        folder.pair("client", &authority.client(ANY_CLIENT)?)?;
+        folder.client(&authority.client(ANY_CLIENT)?)?;
         clients.push(ClientFolder {
             name: ANY_CLIENT.to_owned(),
             folder: args.dir.clone(),
@@ -110,6 +135,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let made = InitReport {
         folder: args.dir.clone(),
         hosts,
+        key_group: group.map(|_| SERVICE_GROUP),
         clients,
     };
     format.print(&made, || made.text())
@@ -136,7 +162,7 @@ fn client(
 ) -> Result<ClientFolder, Failure> {
     let path = dir.join(format!("client-{name}"));
     let folder = CertificateFolder::new(&path)?;
-    folder.pair("client", &authority.client(name)?)?;
+    folder.client(&authority.client(name)?)?;
     folder.authority(certificate)?;
     Ok(ClientFolder {
         name: name.to_owned(),
@@ -183,6 +209,11 @@ impl InitReport {
             text.push('\n');
             text.push_str(&client.text(host));
         }
+        if let Some(group) = self.key_group {
+            text.push_str(&format!(
+                "\nThe group {group}, which the service runs as, may read {dir}/server-key.pem."
+            ));
+        }
         text.push_str(&format!(
             "\nKeep {dir}/{AUTHORITY_KEY} secret: it can sign certificates for any client."
         ));
@@ -198,5 +229,19 @@ impl ClientFolder {
             "For {name}: copy {AUTHORITY}, client-cert.pem and client-key.pem of {folder} there; then  \
              outboard attach 'nbds://{host}/NAME?tls-certificates=FOLDER'"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::group_id;
+
+    #[test]
+    fn a_group_is_found_by_its_whole_name() {
+        let groups = "root:x:0:\nbroken\noutboarders:x:7:\noutboard:x:110:pi\n";
+        assert_eq!(group_id("outboard", groups), Some(110));
+        for unknown in ["out", "", "broken", "110"] {
+            assert_eq!(group_id(unknown, groups), None, "{unknown}");
+        }
     }
 }

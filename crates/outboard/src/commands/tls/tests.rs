@@ -1,11 +1,11 @@
 //! Tests of what `tls` makes: that TLS works with it, and that nothing is lost for it.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use nbd::tls::{ClientTls, ServerTls, ServerTlsFiles, TlsVersion, VerifyPeer};
 
-use super::init::{Args, ClientArgs, add_client, run};
+use super::init::{Args, ClientArgs, add_client, make};
 use crate::output::Format;
 
 #[derive(Debug, clap::Parser)]
@@ -21,11 +21,15 @@ struct ClientParser {
 }
 
 fn init(dir: &Path, options: &[&str]) -> Result<(), String> {
+    init_for(dir, options, None)
+}
+
+fn init_for(dir: &Path, options: &[&str], group: Option<u32>) -> Result<(), String> {
     use clap::Parser;
     let dir = dir.to_str().expect("a name in UTF-8");
     let words = [&["init", dir], options].concat();
     let parsed = Init::try_parse_from(words).map_err(|e| e.to_string())?;
-    run(&parsed.args, Format::Json).map_err(|failure| failure.text())
+    make(&parsed.args, Format::Json, group).map_err(|failure| failure.text())
 }
 
 fn client(dir: &Path, name: &str) -> Result<(), String> {
@@ -67,6 +71,20 @@ fn what_init_makes_is_what_both_sides_read() {
         assert_eq!(mode(&dir.join(key)), 0o600, "{key}");
     }
     assert!(!dir.join("client-cert.pem").exists());
+}
+
+#[test]
+fn the_group_of_the_service_may_read_the_key_of_the_server_and_no_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // A group of this process: every process may give its files to that.
+    let group = rustix::process::getegid().as_raw();
+    init_for(folder.path(), &["--client", "pi"], Some(group)).expect("made");
+    let key = folder.path().join("server-key.pem");
+    assert_eq!(mode(&key), 0o640);
+    assert_eq!(std::fs::metadata(&key).expect("it is there").gid(), group);
+    for other in ["ca-key.pem", "client-pi/client-key.pem"] {
+        assert_eq!(mode(&folder.path().join(other)), 0o600, "{other}");
+    }
 }
 
 #[test]
