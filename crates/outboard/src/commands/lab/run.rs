@@ -16,6 +16,7 @@ use super::disk_access::OwnDisks;
 use super::disk_targets::{self, RunTarget};
 use super::progress::Bar;
 use super::{StoreArgs, chosen};
+use crate::abandonable;
 use crate::completion;
 use crate::failure::Failure;
 use crate::graph::ByteSize;
@@ -126,7 +127,9 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
             .map_err(Failure::new)?;
         return format.print(&told, || told.to_string());
     }
-    let interrupt = Interrupt::watch()?;
+    let Some(interrupt) = abandonable::watch()? else {
+        return Ok(());
+    };
     let targets = attached(&args)?;
     let number = resumed.as_ref().map(|(run, _)| *run);
     let mut request = match resumed {
