@@ -96,6 +96,7 @@ fn made(
     cancel: &Cancel,
 ) -> Result<RunId, LabError> {
     request.check()?;
+    let request = &request.cancelled_by(cancel);
     let before = record.map(|record| EarlierBlocks::of(record, request));
     let before = before.transpose()?.unwrap_or_default();
     let mut tools = Tools::find(&request.plan, &request.fio)?;

@@ -124,6 +124,15 @@ impl TargetSpec {
 }
 
 impl RunRequest {
+    /// The same with agents whose answers are waited for until `cancel`.
+    pub(super) fn cancelled_by(&self, cancel: &Cancel) -> Self {
+        let mut request = self.clone();
+        for agent in &mut request.agents {
+            agent.address.cancel = cancel.clone();
+        }
+        request
+    }
+
     /// `plan` on its own targets, kept in `store`; everything else can be set afterwards.
     #[must_use]
     pub fn new(plan: Plan, store: PathBuf) -> Self {
