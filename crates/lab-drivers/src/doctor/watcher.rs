@@ -37,6 +37,11 @@ impl Watcher {
         })
     }
 
+    /// Where it is.
+    pub(super) fn place(&self) -> String {
+        self.spec.address.dial.place()
+    }
+
     /// The server's port there.
     fn port(&self, found: Option<u16>) -> Option<u16> {
         self.spec.server_port.or(found)
