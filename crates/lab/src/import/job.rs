@@ -76,6 +76,9 @@ pub(super) fn read(text: &str) -> Result<File, String> {
     if found.is_empty() {
         return Err("none of its jobs moved a byte".into());
     }
+    let jobs = concurrent::merged(found);
+    // The rates of jobs that ran at the same time are added up.
+    jobs.iter().try_for_each(possible)?;
     let millis = root["timestamp_ms"].as_u64();
     let seconds = root["timestamp"]
         .as_u64()
@@ -83,7 +86,7 @@ pub(super) fn read(text: &str) -> Result<File, String> {
     Ok(File {
         version,
         unix_ms: millis.or(seconds),
-        jobs: concurrent::merged(found),
+        jobs,
     })
 }
 
@@ -103,8 +106,10 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
     let name = job["jobname"].as_str().unwrap_or("job");
     let section = &job[direction.as_str()];
     let runtime = runtime(section).ok_or_else(|| format!("its job {name} has no runtime"))?;
-    let (bytes, printed_rate) =
-        counted(section, runtime).map_err(|why| format!("its job {name} {why}"))?;
+    let counted = counted(section, runtime);
+    let (bytes, printed_rate) = counted.ok_or_else(|| {
+        format!("its job {name} has bytes, rate and time that do not belong together")
+    })?;
     let ios = section["total_ios"].as_u64().unwrap_or(0);
     let mut remarks = Vec::new();
     let mut said = |names: &[&str], unless: &'static str| {
@@ -189,22 +194,22 @@ fn pattern(rw: Option<&str>) -> Pattern {
     }
 }
 
-/// Bytes and the rate printed, in any units of the file; or what is wrong with them.
-fn counted(section: &Value, runtime: Nanos) -> Result<(Bytes, Rate), String> {
-    let read = read_counts(section, runtime);
-    let (bytes, rate) = read.ok_or("has bytes, rate and time that do not belong together")?;
-    if rate.0 > RATE_MAX {
-        let seconds = runtime.seconds();
-        return Err(format!(
-            "has {} bytes in {seconds} s: no medium is that fast",
-            bytes.0
-        ));
+/// Refuses a job that was faster than any medium, by its bytes and time or by the rate printed.
+fn possible(job: &Imported) -> Result<(), String> {
+    let result = &job.result;
+    match result.rate().0.max(result.printed_rate.0) > RATE_MAX {
+        true => Err(format!(
+            "its job {} has {} bytes in {} s: no medium is that fast",
+            job.name,
+            result.bytes.0,
+            result.runtime.seconds()
+        )),
+        false => Ok(()),
     }
-    Ok((bytes, rate))
 }
 
-/// The same by the units that fit together.
-fn read_counts(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
+/// Bytes and the rate printed, by the units that fit together; none do where the file is wrong.
+fn counted(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
     let count = section["io_bytes"].as_u64()?;
     let printed = section["bw_bytes"]
         .as_f64()
