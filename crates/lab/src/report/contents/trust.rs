@@ -63,6 +63,32 @@ pub(in crate::report) fn wear(run: &RunRecord) -> Option<String> {
     })
 }
 
+/// That there are too few blocks for an interval; none where there are enough of every result. A block that was stopped
+/// in its middle is none for the tests that it lacks.
+pub(in crate::report) fn too_few(run: &RunRecord, summary: &Summary) -> Option<String> {
+    let valid = summary.rows.iter().filter(|row| row.validity.is_usable());
+    let least = valid.map(|row| row.usable).min();
+    // Where nothing is valid, that is what is wrong with it.
+    let least = least.unwrap_or_else(|| blocks(run) as usize);
+    match least {
+        // An imported run has no blocks of its own.
+        _ if run.status == Status::Imported => None,
+        VALUES_MIN.. => None,
+        1 => Some(format!(
+            "Too few repeats: 1 block, and an interval takes {VALUES_MIN}."
+        )),
+        _ => Some(format!(
+            "Too few repeats: {least} blocks, and an interval takes {VALUES_MIN}."
+        )),
+    }
+}
+
+/// Blocks that were begun.
+fn blocks(run: &RunRecord) -> u32 {
+    let begun = run.cells.iter().map(|cell| cell.block + 1);
+    begun.max().unwrap_or(0)
+}
+
 /// How many results are good, and how wide the intervals are.
 pub(in crate::report) fn sureness(run: &RunRecord, summary: &Summary) -> String {
     let all = summary.rows.len();
@@ -79,18 +105,8 @@ pub(in crate::report) fn sureness(run: &RunRecord, summary: &Summary) -> String 
         0 => format!("All {all} results are valid"),
         invalid => format!("{invalid} of {all} results are invalid and in no median"),
     };
-    let blocks = run
-        .cells
-        .iter()
-        .map(|cell| cell.block + 1)
-        .max()
-        .unwrap_or(0);
-    let few = match blocks {
-        // An imported run has no blocks of its own.
-        blocks if blocks as usize >= VALUES_MIN || run.status == Status::Imported => String::new(),
-        1 => format!("Too few repeats: 1 block, and an interval takes {VALUES_MIN}. "),
-        _ => format!("Too few repeats: {blocks} blocks, and an interval takes {VALUES_MIN}. "),
-    };
+    let blocks = blocks(run);
+    let few = too_few(run, summary).map_or_else(String::new, |few| few + " ");
     let results = format!("{few}{results}");
     let plural = if blocks == 1 { "" } else { "s" };
     let made = format!("{} measurements in {blocks} block{plural}", run.cells.len());
