@@ -30,7 +30,8 @@ mod work_area;
 
 pub use agents::AgentSpec;
 pub use build::{BuildContext, Builder, Built, Directories, LeftOut, TakeDown};
-pub use dry_run::{DryRun, dry_run};
+pub use dry_run::{DryRun, dry_run, wear};
+pub(crate) use prepare::LAY_OUT;
 pub use progress::{CellProgress, Progress, Silent};
 pub(crate) use remarks::SAME_FILESYSTEM;
 pub use request::{Cancel, DiskFacts, RunRequest, TargetSpec};
@@ -96,7 +97,8 @@ fn made(
     cancel: &Cancel,
 ) -> Result<RunId, LabError> {
     request.check()?;
-    let request = &request.cancelled_by(cancel);
+    let given = request.plan.data.size;
+    let request = &request.cancelled_by(cancel).fitted();
     let before = record.map(|record| EarlierBlocks::of(record, request));
     let before = before.transpose()?.unwrap_or_default();
     let mut tools = Tools::find(&request.plan, &request.fio)?;
@@ -119,6 +121,13 @@ fn made(
     }
     if record.is_some() {
         prepared.note_resumed(&before);
+    }
+    if request.plan.data.size < given {
+        let (fitted, count) = (request.plan.data.size, prepared.targets.len());
+        prepared.findings.push(Finding::of_run(format!(
+            "test files have {fitted} instead of {given}, and write tests write less: more is beyond the plan's bound \
+             on {count} targets"
+        )));
     }
     let run = begin(&store, request, record, &site, &prepared, &agents)?;
     let labels = labels(&prepared);
@@ -193,6 +202,12 @@ fn begin(
     if let Some(record) = record {
         resume::check(record, &manifest)?;
         store.reopen(record.id)?;
+        // Its test files are written again.
+        for command in &prepared.commands {
+            if command.purpose == LAY_OUT {
+                store.add_command(record.id, command)?;
+            }
+        }
         for finding in &prepared.findings {
             if !record.findings.contains(finding) {
                 store.add_finding(record.id, finding)?;

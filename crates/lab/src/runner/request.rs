@@ -124,6 +124,15 @@ impl TargetSpec {
 }
 
 impl RunRequest {
+    /// The same with a plan that fits its number of targets.
+    pub(super) fn fitted(&self) -> Self {
+        let mut request = self.clone();
+        let count = self.targets.len() + self.plan.targets.len();
+        let fitted = self.plan.fitted(u32::try_from(count).unwrap_or(u32::MAX));
+        request.plan = fitted;
+        request
+    }
+
     /// The same with agents whose answers are waited for until `cancel`.
     pub(super) fn cancelled_by(&self, cancel: &Cancel) -> Self {
         let mut request = self.clone();

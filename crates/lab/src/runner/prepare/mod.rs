@@ -12,6 +12,7 @@ mod for_fio;
 mod programs;
 mod target;
 
+pub(crate) use for_fio::LAY_OUT;
 pub(super) use for_fio::{PreparedFile, engine_for};
 pub(super) use programs::Tools;
 pub(super) use target::ReadyTarget;

@@ -190,6 +190,9 @@ fn measured(
     format: Format,
 ) -> Result<(), Failure> {
     let cancel = Cancel::from_flag(interrupt.flag());
+    if let (Format::Text, Some(wear)) = (format, lab::runner::wear(request)) {
+        output::remark(&wear);
+    }
     let mut builder = TargetBuilder::new(Box::new(OwnDisks));
     let mut bar = Bar::new();
     let made = match resumed {
