@@ -34,7 +34,7 @@ pub use dry_run::{DryRun, dry_run, wear};
 pub(crate) use prepare::LAY_OUT;
 pub use progress::{CellProgress, Progress, Silent};
 pub(crate) use remarks::SAME_FILESYSTEM;
-pub use request::{Cancel, DiskFacts, RunRequest, TargetSpec};
+pub use request::{Cancel, DiskFacts, RunRequest, TargetSpec, ThrottleBounds};
 
 #[cfg(test)]
 pub(crate) use schedule::block_order;

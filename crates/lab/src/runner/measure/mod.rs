@@ -147,6 +147,7 @@ impl<'a> ToolExecutor<'a> {
             samples,
             elapsed,
             rate,
+            direction: made.direction(),
             load_cpu,
         };
         match (&made.outcome, &workload.job) {

@@ -5,7 +5,6 @@ use std::path::Path;
 use crate::Cancel;
 use crate::checks::alignment::DiskSegment;
 use crate::checks::cache::Dropped;
-use crate::checks::ceiling::Ceiling;
 use crate::checks::direct::DioAlign;
 use crate::host::{
     KnownTarget, MeasuredCeilings, TargetFacts, alignment, data, residency, target_facts,
@@ -64,8 +63,7 @@ pub(super) fn ready(
     let device = facts.device.as_deref();
     let mut segments = device.map(alignment::segments).unwrap_or_default();
     segments.extend(spec.disk.segments.iter().cloned());
-    let throttle = spec.disk.throttle.map(Ceiling::of_throttle);
-    facts.ceilings.extend(throttle);
+    facts.ceilings.extend(spec.disk.throttle.ceilings());
     ReadyTarget {
         ground,
         facts,
