@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! * SIGINT, SIGTERM and SIGHUP end the command within [`GRACE`] and a little, whatever the child waits for.
+//! * SIGINT, SIGTERM and SIGHUP end the command within [`GRACE`] and a little, also where the child waits for a disk.
 //! * An abandoned child loses nothing: when the disk answers it finds itself cancelled, removes its files and records
 //!   how it ended. So it does when its parent is killed.
 //! * The child has its parent's terminal, standard files and process group.
@@ -101,12 +101,9 @@ fn wait(mut child: Child, interrupt: &Interrupt) -> Result<(), Failure> {
             Some(deadline) if now > deadline => return Err(abandoned(pid)),
             _ => {}
         }
-        let mut fds = pidfd
-            .as_slice()
-            .iter()
-            .map(|fd| PollFd::new(fd, PollFlags::IN));
+        let fds = pidfd.iter().map(|fd| PollFd::new(fd, PollFlags::IN));
+        let mut fds: Vec<_> = fds.collect();
         // A signal ends it early, an error is a wait of no length at worst.
-        let mut fds: Vec<_> = fds.by_ref().collect();
         poll(&mut fds, Some(&POLL)).ok();
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::http::{Connection, Lines, Patience, Stream};
+use super::http::{AnswerTimeout, Connection, Lines, Stream};
 use super::local::DROP_MAX;
 use super::protocol::{
     self, ABOUT, About, CLOCK, COUNTERS, Clock, Counters, DROP_CACHES, FioFolder, FioReady, IPERF3,
@@ -121,11 +121,11 @@ impl AgentAddress {
         let token = self.token.reveal().to_owned();
         let allowed = socket.read_timeout()?.unwrap_or(SILENCE_MAX);
         socket.set_read_timeout(Some(READ_TIMEOUT))?;
-        let patience = Patience {
+        let timeout = AnswerTimeout {
             silence_max: silence_max.unwrap_or(allowed),
             cancel: self.cancel.clone(),
         };
-        let connection = Connection::new(stream, self.dial.place(), token, patience);
+        let connection = Connection::new(stream, self.dial.place(), token, timeout);
         Ok((connection, socket))
     }
 

@@ -2,7 +2,7 @@
 //! with a length, or lines until the end.
 //!
 //! Invariants: a head is at most [`HEAD_LEN_MAX`] bytes, an answer and a line at most [`ANSWER_LEN_MAX`];
-//! anything longer ends the connection. Nothing here waits for longer than [`Patience`] allows for any
+//! anything longer ends the connection. Nothing here waits for longer than [`AnswerTimeout`] allows for any
 //! single byte, or for longer than one read may take once the run was cancelled. A call that a signal interrupts
 //! is made again here, so that no client of an agent has to.
 
@@ -21,7 +21,7 @@ impl<T: Read + Write + Send> Stream for T {}
 
 /// How long an answer is waited for. Reads of the stream time out by themselves, much earlier than that.
 #[derive(Debug, Clone)]
-pub(super) struct Patience {
+pub(super) struct AnswerTimeout {
     /// The longest silence.
     pub(super) silence_max: Duration,
     /// Ends the wait.
@@ -40,7 +40,7 @@ pub(super) struct Connection {
     stream: Box<dyn Stream>,
     host: String,
     token: String,
-    patience: Patience,
+    timeout: AnswerTimeout,
     /// Received and not yet used.
     buffer: Vec<u8>,
 }
@@ -50,13 +50,13 @@ impl Connection {
         stream: Box<dyn Stream>,
         host: String,
         token: String,
-        patience: Patience,
+        timeout: AnswerTimeout,
     ) -> Self {
         Self {
             stream,
             host,
             token,
-            patience,
+            timeout,
             buffer: Vec::new(),
         }
     }
@@ -124,7 +124,7 @@ impl Connection {
 
     fn receive(&mut self) -> io::Result<()> {
         let mut piece = [0; 4096];
-        let deadline = engine::clock::now() + self.patience.silence_max;
+        let deadline = engine::clock::now() + self.timeout.silence_max;
         loop {
             match uninterrupted(|| self.stream.read(&mut piece)) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -135,7 +135,7 @@ impl Connection {
                 Err(error) if !is_timeout(&error) || engine::clock::now() >= deadline => {
                     return Err(error);
                 }
-                Err(_) if self.patience.cancel.is_cancelled() => {
+                Err(_) if self.timeout.cancel.is_cancelled() => {
                     return Err(io::Error::other("the run was cancelled"));
                 }
                 Err(_) => {}

@@ -234,12 +234,12 @@ fn a_cancelled_run_does_not_wait_for_the_answer_of_an_agent() {
         clients
     });
     let other = address.clone();
-    let asks = engine::thread("counters", move || {
+    let looks = engine::thread("counters", move || {
         other.look(None, Side::After, &|| Nanos(0)).map(|_| ())
     });
     let began = engine::clock::now();
     let dropped = address.drop_caches(None).expect_err("no answer");
-    let looked = asks.unwrap().join().unwrap().expect_err("no answer");
+    let looked = looks.unwrap().join().unwrap().expect_err("no answer");
     let took = engine::clock::now().duration_since(began);
     assert!(took < Duration::from_secs(2), "{took:?}");
     for error in [dropped, looked] {

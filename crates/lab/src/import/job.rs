@@ -106,10 +106,8 @@ fn one(root: &Value, job: &Value, direction: Direction, mixed: bool) -> Result<I
     let name = job["jobname"].as_str().unwrap_or("job");
     let section = &job[direction.as_str()];
     let runtime = runtime(section).ok_or_else(|| format!("its job {name} has no runtime"))?;
-    let counted = counted(section, runtime);
-    let (bytes, printed_rate) = counted.ok_or_else(|| {
-        format!("its job {name} has bytes, rate and time that do not belong together")
-    })?;
+    let (bytes, printed_rate) =
+        counted(section, runtime).map_err(|why| format!("its job {name} {why}"))?;
     let ios = section["total_ios"].as_u64().unwrap_or(0);
     let mut remarks = Vec::new();
     let mut said = |names: &[&str], unless: &'static str| {
@@ -208,12 +206,14 @@ fn possible(job: &Imported) -> Result<(), String> {
     }
 }
 
-/// Bytes and the rate printed, by the units that fit together; none do where the file is wrong.
-fn counted(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
-    let count = section["io_bytes"].as_u64()?;
+/// Bytes and the rate printed, by the units that fit together; or what is wrong with them.
+fn counted(section: &Value, runtime: Nanos) -> Result<(Bytes, Rate), &'static str> {
+    const WRONG: &str = "has bytes, rate and time that do not belong together";
+    let count = section["io_bytes"].as_u64().ok_or(WRONG)?;
     let printed = section["bw_bytes"]
         .as_f64()
-        .or_else(|| Some(section["bw"].as_f64()? * 1024.0))?;
+        .or_else(|| Some(section["bw"].as_f64()? * 1024.0))
+        .ok_or(WRONG)?;
     // Short jobs print rates of few digits; the two readings are a factor of 1024 apart.
     let near = |bytes: u64| {
         let rate = bytes as f64 / runtime.seconds();
@@ -221,9 +221,9 @@ fn counted(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
     };
     let kib = count.saturating_mul(1024);
     match (near(count), near(kib)) {
-        (true, _) => Some((Bytes(count), Rate(printed))),
-        (false, true) => Some((Bytes(kib), Rate(printed))),
-        (false, false) => None,
+        (true, _) => Ok((Bytes(count), Rate(printed))),
+        (false, true) => Ok((Bytes(kib), Rate(printed))),
+        (false, false) => Err(WRONG),
     }
 }
 

@@ -200,14 +200,14 @@ pub(super) fn verdict(run: &RunRecord, summary: &Summary, way: Option<&IoPath>) 
     };
     let fast = fast.or_else(|| best(summary));
     let limiter = way.map(IoPath::verdict);
-    let mut said: Vec<String> = fast.into_iter().chain(limiter).collect();
+    let mut verdict: Vec<String> = fast.into_iter().chain(limiter).collect();
     let first = match too_few(run, summary) {
         Some(_) => 0,
-        None => said.len(),
+        None => verdict.len(),
     };
-    said.insert(first, sureness(run, summary));
-    said.extend(noise(run, summary));
-    said
+    verdict.insert(first, sureness(run, summary));
+    verdict.extend(noise(run, summary));
+    verdict
 }
 
 /// The fastest valid result.

@@ -122,13 +122,7 @@ fn made(
     if record.is_some() {
         prepared.note_resumed(&before);
     }
-    if request.plan.data.size < given {
-        let (fitted, count) = (request.plan.data.size, prepared.targets.len());
-        prepared.findings.push(Finding::of_run(format!(
-            "test files have {fitted} instead of {given}, and write tests write less: more is beyond the plan's bound \
-             on {count} targets"
-        )));
-    }
+    prepared.note_fitted(given, request.plan.data.size);
     let run = begin(&store, request, record, &site, &prepared, &agents)?;
     let labels = labels(&prepared);
     let pairs = skip::pairs(&request.plan, prepared.targets.len(), &prepared.skipped);

@@ -158,7 +158,7 @@ impl RunRequest {
         request
     }
 
-    /// The same with agents whose answers are waited for until `cancel`.
+    /// The same, with no answer of an agent waited for after `cancel`.
     pub(super) fn cancelled_by(&self, cancel: &Cancel) -> Self {
         let mut request = self.clone();
         for agent in &mut request.agents {

@@ -72,7 +72,7 @@ fn started(folder: &Path, name: &str, script: &str) -> Child {
     run
 }
 
-/// A fio that writes the test file, and whose measurements do not end.
+/// A fio that writes the test file, with measurements that do not end.
 fn never_measures() -> String {
     format!(
         "case \"$*\" in *--name=seq-read*) {IGNORES};; esac\n\
@@ -105,7 +105,7 @@ fn a_run_that_waits_for_a_fio_which_ignores_signals_is_stopped_within_two_second
     assert!(took < END_MAX, "{took:?}");
 }
 
-/// A filesystem whose server may be stopped: what reaches for it then waits in the kernel.
+/// A filesystem with a server that may be stopped: I/O on it then waits in the kernel.
 struct Sshfs<'a> {
     mount: &'a Path,
     server: Child,

@@ -24,8 +24,8 @@ fn too_few_repeats_are_what_a_run_says_first_also_of_one_target_or_of_a_part_of_
         let summary = Summary::of(&run);
         let first = format!("Too few repeats: {blocks} blocks, and an interval takes 5.");
         assert!(table(&run).starts_with(&first), "{}", table(&run));
-        let said = verdict(&run, &summary, None);
-        assert!(said[0].starts_with(&first), "{said:?}");
+        let sentences = verdict(&run, &summary, None);
+        assert!(sentences[0].starts_with(&first), "{sentences:?}");
         let title = headline(&run, &summary);
         assert!(title.starts_with("Too few repeats "), "{title}");
     }
@@ -40,7 +40,7 @@ fn too_few_repeats_are_what_a_run_says_first_also_of_one_target_or_of_a_part_of_
     assert!(!table(&run).contains("Too few"), "{}", table(&run));
 }
 
-/// Only fio was counted, and a run of `programs` said nothing of what wears a card most.
+/// Only fio was counted, and a run of `programs` had no line on what wears a card most.
 #[test]
 fn what_tools_write_is_in_the_bytes_of_a_run() {
     let mut run = synthetic::run(2);

@@ -92,6 +92,17 @@ impl Prepared {
         }
     }
 
+    /// Remarks that the plan was made smaller than it was `given`, for its targets.
+    pub(super) fn note_fitted(&mut self, given: Bytes, fitted: Bytes) {
+        if fitted < given {
+            let count = self.targets.len();
+            self.findings.push(Finding::of_run(format!(
+                "test files have {fitted} instead of {given}, and write tests write less: more is beyond the plan's \
+                 bound on {count} targets"
+            )));
+        }
+    }
+
     /// Removes the test files; what stays is a finding.
     pub(super) fn remove(self) -> Vec<Finding> {
         self.targets
