@@ -93,8 +93,7 @@ pub fn dry_run(request: &RunRequest, builder: &dyn Builder) -> Result<DryRun, La
 }
 
 /// What `request` would write, in one line; none where that is nothing. Cards and flash wear by it.
-#[must_use]
-pub fn wear(request: &RunRequest) -> Option<String> {
+pub(super) fn wear(request: &RunRequest) -> Option<String> {
     let request = request.fitted();
     let plan = &request.plan;
     let count = request.targets.len() + plan.targets.len();
@@ -110,7 +109,7 @@ pub fn wear(request: &RunRequest) -> Option<String> {
         ),
     };
     (written.0 > 0 || !more.is_empty()).then(|| {
-        format!("this run writes at most {written} to its targets{more}: flash wears by that")
+        format!("This run writes at most {written} to its targets{more}: flash wears by that.")
     })
 }
 

@@ -30,7 +30,7 @@ mod work_area;
 
 pub use agents::AgentSpec;
 pub use build::{BuildContext, Builder, Built, Directories, LeftOut, TakeDown};
-pub use dry_run::{DryRun, dry_run, wear};
+pub use dry_run::{DryRun, dry_run};
 pub(crate) use prepare::LAY_OUT;
 pub use progress::{CellProgress, Progress, Silent};
 pub(crate) use remarks::SAME_FILESYSTEM;

@@ -224,11 +224,23 @@ fn start_server(
         command = pinned("1", &nice);
     }
     let mut process = Process::start(&mut command).expect("a server");
-    let target = match (system.is_far, system.program) {
+    let target = listening(system, &mut process, &host, (&socket, &port_file));
+    let mut started = StartedServer::new(target);
+    started.mounts.extend(lower);
+    (started.process, started._hog, started._group) = (Some(process), hog, group);
+    Some(started)
+}
+
+/// Waits until the server listens, and returns the URI of its export.
+fn listening(
+    system: &RiggedSystem,
+    process: &mut Process,
+    host: &str,
+    (socket, port_file): (&str, &Path),
+) -> String {
+    match (system.is_far, system.program) {
         (true, Program::Outboard) => {
-            let port = process
-                .wait_for_file(&port_file, LIMIT)
-                .expect("it listens");
+            let port = process.wait_for_file(port_file, LIMIT).expect("it listens");
             format!("nbd://{host}:{port}/d")
         }
         (true, _) => {
@@ -236,7 +248,7 @@ fn start_server(
             format!("nbd://{host}:10809/")
         }
         (false, program) => {
-            let socket = Path::new(&socket);
+            let socket = Path::new(socket);
             process.wait_for_socket(socket, LIMIT).expect("it listens");
             let export = match program {
                 Program::Outboard | Program::NbdServer => "d",
@@ -244,9 +256,5 @@ fn start_server(
             };
             format!("nbd+unix:///{export}?socket={}", socket.display())
         }
-    };
-    let mut started = StartedServer::new(target);
-    started.mounts.extend(lower);
-    (started.process, started._hog, started._group) = (Some(process), hog, group);
-    Some(started)
+    }
 }

@@ -19,6 +19,7 @@ pub(super) use target::ReadyTarget;
 
 use super::agents::Agents;
 use super::build::Site;
+use super::dry_run;
 use super::progress::Progress;
 use super::remarks;
 use super::request::{Cancel, RunRequest, TargetSpec};
@@ -128,6 +129,9 @@ pub(super) fn prepare(
     let work = tempfile::tempdir()
         .map_err(|error| LabError::system("make a temporary directory", error))?;
     let seed = request.seed.unwrap_or_else(draw_seed);
+    if let Some(wear) = dry_run::wear(request) {
+        progress.remark(&wear);
+    }
     progress.phase("measuring what this machine's sockets and memory carry");
     let measured = MeasuredCeilings::now();
     let mut readied = PreparedFile {

@@ -190,11 +190,8 @@ fn measured(
     format: Format,
 ) -> Result<(), Failure> {
     let cancel = Cancel::from_flag(interrupt.flag());
-    if let (Format::Text, Some(wear)) = (format, lab::runner::wear(request)) {
-        output::remark(&wear);
-    }
     let mut builder = TargetBuilder::new(Box::new(OwnDisks));
-    let mut bar = Bar::new();
+    let mut bar = Bar::new(format);
     let made = match resumed {
         Some(run) => lab::resume(request, run, &mut builder, &mut bar, &cancel),
         None => lab::run(request, &mut builder, &mut bar, &cancel),
