@@ -11,6 +11,7 @@ const { pathToFileURL } = require("node:url");
 const { chromium } = require("playwright-core");
 const FLAGS = require("./flags.js");
 
+const AXE = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 // The mark: a page is there within this time.
 const OPENS_WITHIN_MS = 1000;
 // Opened so often; the best counts, since others use the machine too.
@@ -170,6 +171,23 @@ async function fits({ file, browser }) {
   }
 }
 
+/** What axe finds with everything open, in light and dark. */
+async function hasNoViolation({ file, browser }) {
+  let passes = 0;
+  for (const colorScheme of ["light", "dark"]) {
+    const opened = await open(browser, file, { colorScheme });
+    await opened.page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+    await opened.page.evaluate(AXE);
+    const found = await opened.page.evaluate(() => globalThis.axe.run());
+    const texts = found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 90)).join("; ")}`);
+    assert.deepEqual(texts, [], colorScheme);
+    passes += found.passes.length;
+    await opened.close();
+  }
+  assert.ok(passes > 20, `only ${passes} rules were applied`);
+  return `${passes} rules`;
+}
+
 async function prints({ page }) {
   const pdf = await page.pdf({ format: "A4", printBackground: true });
   assert.equal(pdf.subarray(0, 5).toString(), "%PDF-");
@@ -212,6 +230,7 @@ const CHECKS = {
   "has every figure of the JSON": hasEveryFigure,
   "is reached by keyboard": isReachedByKeyboard,
   "has names for screen readers": hasNamesForScreenReaders,
+  "has no violation that axe finds in light and dark": hasNoViolation,
   "fits 400, 1280 and 1920 px in light and dark": fits,
   "prints with nothing cut off": prints,
   "opens within a second": opensQuickly,

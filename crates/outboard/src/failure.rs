@@ -78,6 +78,14 @@ impl Failure {
         }
     }
 
+    /// The same for a process that printed what failed and exited with `status`.
+    pub(crate) fn reported_as(status: u8) -> Self {
+        Self {
+            status,
+            ..Self::reported()
+        }
+    }
+
     /// Whether there is nothing left to print.
     pub(crate) const fn is_reported(&self) -> bool {
         self.is_reported

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::failure::Failure;
@@ -27,6 +28,11 @@ impl Interrupt {
                 .map_err(|error: io::Error| Failure::because("cannot watch for signals", &error))?;
         }
         Ok(Self(flag))
+    }
+
+    /// Takes `signal` for one of them too, however often it comes.
+    pub(crate) fn also_by(&self, signal: Signal) -> io::Result<()> {
+        signal_hook::flag::register(signal.as_raw(), self.flag()).map(|_| ())
     }
 
     /// Whether a signal came.

@@ -23,6 +23,7 @@
 //!
 //! No protocol, no I/O path, no disk of its own.
 
+mod abandonable;
 mod arrays;
 mod caches;
 mod cli;

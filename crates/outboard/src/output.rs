@@ -47,6 +47,11 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Prints a sentence on standard error.
+pub(crate) fn note(text: &str) {
+    drop(write_line(io::stderr().lock(), text));
+}
+
 /// Prints a remark on standard error.
 pub(crate) fn remark(text: &str) {
     drop(write_line(

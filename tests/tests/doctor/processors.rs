@@ -11,14 +11,14 @@ use super::{alone, doctor, names, runs_long_tests};
 use outboard_tests::server::LIMIT;
 
 /// Another process that keeps a core busy, and leaves little of it to processes with a lower priority.
-fn hog(core: &str) -> Process {
+pub(super) fn hog(core: &str) -> Process {
     let mut command = Command::new("taskset");
     command.args(["-c", core, "sh", "-c", "while :; do :; done"]);
     Process::start(&mut command).expect("a process")
 }
 
 /// `command` on one core, with less right to it than others.
-fn pinned(core: &str, command: &Command) -> Command {
+pub(super) fn pinned(core: &str, command: &Command) -> Command {
     let mut pinned = Command::new("taskset");
     pinned.args(["-c", core, "nice", "-n", "10"]);
     pinned.arg(command.get_program()).args(command.get_args());

@@ -175,10 +175,10 @@ impl Answers {
         if !self.host.rights().drop_caches {
             return refuse(StatusCode::FORBIDDEN, "--allow-drop-caches");
         }
-        let host = self.host.clone();
+        let (host, stopping) = (self.host.clone(), self.stopping.clone());
         let dropped = engine::blocking(move || {
             let server = port.and_then(|port| host.server_at(port));
-            host.drop_caches(server)
+            host.drop_caches(server, &mut |_| !*stopping.borrow())
         })
         .await;
         let dropped = dropped.map_err(|error| match error.kind() {

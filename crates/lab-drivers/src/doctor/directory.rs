@@ -23,7 +23,7 @@ use nbd::client::Address;
 use self::file::TestFile;
 use self::lower_layers::ExportBehind;
 use super::directory_info::{DirectoryInfo, MountKind};
-use super::export::{DeeperQueue, begun, queue};
+use super::export::{DeeperQueue, begun, no_processor, queue};
 use super::pairs::{Retrial, measure_pairs};
 use super::remote::settle;
 use super::report::ReportSpan;
@@ -114,6 +114,7 @@ impl Directory<'_, '_> {
     fn examine(&self) -> Result<Examination, DriverError> {
         let way = self.place.way(self.is_buffered());
         let mut e = begun(self.session, self.place.about(), way);
+        e.peer = self.place.peer();
         e.job = self.job;
         e.remarks.extend(self.file.remark.clone());
         e.remarks.extend(self.place.remark(&self.job));
@@ -363,7 +364,7 @@ impl Directory<'_, '_> {
             e.bounds.extend(Bound::busy(Stage::Client, e.rate, cpu));
         }
         if e.way.contains(&Stage::Server) {
-            let why = "its processor: the server runs elsewhere, or cannot be looked at; --agent reports it";
+            let why = no_processor(e);
             let cpu: Option<CpuUse> = followed(1);
             super::remote::busy(e, Stage::Server, cpu, None, why);
         }

@@ -168,6 +168,27 @@ impl DirectoryInfo {
         }
     }
 
+    /// The address of the server's machine, where that is not this one.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        let peer = match &self.kind {
+            MountKind::Attached {
+                target: Some(target),
+                ..
+            } => match &target.address {
+                Address::Tcp { host, port } => {
+                    let found = (host.as_str(), *port).to_socket_addrs().ok();
+                    found.and_then(|mut all| Some(all.next()?.ip()))
+                }
+                _ => None,
+            },
+            MountKind::Sshfs(sshfs) => sshfs.peer,
+            MountKind::Kernel(network) => network.peer,
+            MountKind::Network { peer } => *peer,
+            MountKind::Attached { target: None, .. } | MountKind::Local | MountKind::Fuse => None,
+        };
+        peer.filter(|peer| !peer.is_loopback())
+    }
+
     /// The processes of this end that the bytes go through.
     pub(super) fn client(&self) -> Vec<u32> {
         match &self.kind {

@@ -10,6 +10,7 @@ use super::pairs::{Retrial, measure_pairs};
 use super::read_load::{Measure, Opening, measure};
 use super::remote::{Remote, busy, settle};
 use super::session::DoctorSession;
+use super::watcher::Watcher;
 use crate::DriverError;
 
 /// So many times the requests at once show whether there were too few.
@@ -24,6 +25,8 @@ pub(super) fn examine(
 ) -> Result<Examination, DriverError> {
     let remote = Remote::new(session, target)?;
     let mut e = begun(session, about(&remote), remote.way());
+    let elsewhere = remote.far.address.filter(|_| !remote.far.is_here);
+    e.peer = elsewhere.map(|address| address.ip());
     let plain = remote.plain()?;
     e.rate = plain.measured.rate;
     plain.measured.check_window(session, target)?;
@@ -42,8 +45,7 @@ pub(super) fn examine(
         ciphers.client,
         "this kernel does not report it",
     );
-    let why =
-        "its processor: the server runs elsewhere, or cannot be looked at; --agent reports it";
+    let why = no_processor(&e);
     busy(&mut e, Stage::Server, server, ciphers.server, why);
     generator(session, &mut e)?;
     // What is left of the time is theirs.
@@ -71,6 +73,15 @@ fn about(remote: &Remote<'_, '_>) -> String {
     format!("an export of {place}, over NBD{tls}")
 }
 
+/// Why the processor of the server is not known.
+pub(super) const fn no_processor(e: &Examination) -> &'static str {
+    match (e.peer, &e.agent) {
+        (None, _) => "its processor: the process of the server cannot be looked at",
+        (Some(_), Some(_)) => "its processor: the agent does not find the process of the server",
+        (Some(_), None) => "its processor: the server runs elsewhere; --agent reports it",
+    }
+}
+
 /// An examination that nothing is known of yet.
 pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>) -> Examination {
     Examination {
@@ -85,6 +96,8 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         bounds: Vec::new(),
         substitutions: Vec::new(),
         signs: Vec::new(),
+        peer: None,
+        agent: session.watcher.as_ref().map(Watcher::place),
         is_own_server: false,
         connect: None,
         wire: None,

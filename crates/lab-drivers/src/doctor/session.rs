@@ -45,7 +45,7 @@ impl<'a> DoctorSession<'a> {
             .agents
             .first()
             .cloned()
-            .map(Watcher::meet)
+            .map(|agent| Watcher::meet(agent, &args.cancel))
             .transpose()?;
         Ok(Self {
             args,

@@ -1,6 +1,7 @@
 //! [`Watcher`]: the agent on the server's machine, which sees what the server's processor does there.
 
 use engine::clock;
+use lab::Cancel;
 use lab::agent::protocol::Counters;
 use lab::agent::{RemoteIperf3, Side};
 use lab::doctor::{Bound, CpuUse, cpu};
@@ -22,8 +23,9 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Connects to the agent and reads its rights.
-    pub(super) fn meet(spec: AgentSpec) -> Result<Self, DriverError> {
+    /// Connects to the agent and reads its rights. No answer is waited for after `cancel`.
+    pub(super) fn meet(mut spec: AgentSpec, cancel: &Cancel) -> Result<Self, DriverError> {
+        spec.address.cancel = cancel.clone();
         let about = spec.address.about();
         let about = about.map_err(|error| {
             let place = spec.address.dial.place();
@@ -33,6 +35,11 @@ impl Watcher {
             spec,
             drops_caches: about.drops_caches,
         })
+    }
+
+    /// Where it is.
+    pub(super) fn place(&self) -> String {
+        self.spec.address.dial.place()
     }
 
     /// The server's port there.

@@ -12,19 +12,23 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::http::{Connection, Lines, Stream};
+use super::http::{AnswerTimeout, Connection, Lines, Stream};
+use super::local::DROP_MAX;
 use super::protocol::{
     self, ABOUT, About, CLOCK, COUNTERS, Clock, Counters, DROP_CACHES, FioFolder, FioReady, IPERF3,
     Iperf3Ready, SAMPLES, with_port,
 };
 use super::{AgentError, Offset, RoundTrip, Samples, query};
+use crate::Cancel;
 use crate::checks::cache::DroppedThere;
 use crate::units::Nanos;
 
 /// Round trips of one estimate of the offset.
 const TRIPS: usize = 8;
-/// How long writing out what is dirty may take.
-const DROP_LIMIT: Duration = Duration::from_secs(120);
+/// The longest silence where the dialled socket has no timeout of its own.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// The longest wait of one read, after which a cancelled run is noticed.
+const READ_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Makes connections to one agent. The lab knows no TLS; its caller does.
 pub trait Dial: fmt::Debug + Send + Sync {
@@ -59,6 +63,8 @@ pub struct AgentAddress {
     pub dial: Arc<dyn Dial>,
     /// Shown to the agent in each request.
     pub token: Token,
+    /// Ends each wait for an answer.
+    pub cancel: Cancel,
 }
 
 /// On which side of a measurement.
@@ -103,9 +109,24 @@ impl fmt::Debug for Token {
 
 impl AgentAddress {
     fn connect(&self) -> Result<(Connection, TcpStream), AgentError> {
+        self.connect_for(None)
+    }
+
+    /// Connects; an answer may take `silence_max`, or else what the dialled socket allows.
+    fn connect_for(
+        &self,
+        silence_max: Option<Duration>,
+    ) -> Result<(Connection, TcpStream), AgentError> {
         let Dialled { stream, socket } = self.dial.dial()?;
         let token = self.token.reveal().to_owned();
-        Ok((Connection::new(stream, self.dial.place(), token), socket))
+        let allowed = socket.read_timeout()?.unwrap_or(SILENCE_MAX);
+        socket.set_read_timeout(Some(READ_TIMEOUT))?;
+        let timeout = AnswerTimeout {
+            silence_max: silence_max.unwrap_or(allowed),
+            cancel: self.cancel.clone(),
+        };
+        let connection = Connection::new(stream, self.dial.place(), token, timeout);
+        Ok((connection, socket))
     }
 
     /// Requests the agent's machine and rights.
@@ -157,8 +178,7 @@ impl AgentAddress {
     /// # Errors
     /// [`AgentError::Forbidden`] and the like.
     pub fn drop_caches(&self, port: Option<u16>) -> Result<DroppedThere, AgentError> {
-        let (mut connection, socket) = self.connect()?;
-        socket.set_read_timeout(Some(DROP_LIMIT))?;
+        let (mut connection, _) = self.connect_for(Some(DROP_MAX))?;
         answer(&mut connection, "POST", &with_port(DROP_CACHES, port))
     }
 

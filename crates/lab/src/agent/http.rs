@@ -2,20 +2,31 @@
 //! with a length, or lines until the end.
 //!
 //! Invariants: a head is at most [`HEAD_LEN_MAX`] bytes, an answer and a line at most [`ANSWER_LEN_MAX`];
-//! anything longer ends the connection. Nothing here waits for longer than the socket's own timeouts
-//! for any single byte, and callers ask for little. A call that a signal interrupts is made again here, so
-//! that no client of an agent has to.
+//! anything longer ends the connection. Nothing here waits for longer than [`AnswerTimeout`] allows for any
+//! single byte, or for longer than one read may take once the run was cancelled. A call that a signal interrupts
+//! is made again here, so that no client of an agent has to.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
+use std::time::Duration;
 
 use super::AgentError;
 use super::protocol::{ANSWER_LEN_MAX, HEAD_LEN_MAX};
+use crate::Cancel;
 
 /// A connection that was dialled: bytes both ways, with timeouts of its own.
 pub trait Stream: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Stream for T {}
+
+/// How long an answer is waited for. Reads of the stream time out by themselves, much earlier than that.
+#[derive(Debug, Clone)]
+pub(super) struct AnswerTimeout {
+    /// The longest silence.
+    pub(super) silence_max: Duration,
+    /// Ends the wait.
+    pub(super) cancel: Cancel,
+}
 
 /// Head of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,16 +40,23 @@ pub(super) struct Connection {
     stream: Box<dyn Stream>,
     host: String,
     token: String,
+    timeout: AnswerTimeout,
     /// Received and not yet used.
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    pub(super) const fn new(stream: Box<dyn Stream>, host: String, token: String) -> Self {
+    pub(super) const fn new(
+        stream: Box<dyn Stream>,
+        host: String,
+        token: String,
+        timeout: AnswerTimeout,
+    ) -> Self {
         Self {
             stream,
             host,
             token,
+            timeout,
             buffer: Vec::new(),
         }
     }
@@ -106,14 +124,32 @@ impl Connection {
 
     fn receive(&mut self) -> io::Result<()> {
         let mut piece = [0; 4096];
-        match uninterrupted(|| self.stream.read(&mut piece))? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            len => {
-                self.buffer.extend_from_slice(&piece[..len]);
-                Ok(())
+        let deadline = engine::clock::now() + self.timeout.silence_max;
+        loop {
+            match uninterrupted(|| self.stream.read(&mut piece)) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(len) => {
+                    self.buffer.extend_from_slice(&piece[..len]);
+                    return Ok(());
+                }
+                Err(error) if !is_timeout(&error) || engine::clock::now() >= deadline => {
+                    return Err(error);
+                }
+                Err(_) if self.timeout.cancel.is_cancelled() => {
+                    return Err(io::Error::other("the run was cancelled"));
+                }
+                Err(_) => {}
             }
         }
     }
+}
+
+/// A socket's read that timed out has one of these (socket(7) has EAGAIN).
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
 }
 
 /// Makes a call until no signal interrupts it. A socket with a timeout is not gone on with by the kernel

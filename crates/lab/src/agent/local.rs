@@ -8,7 +8,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::protocol::{self, About, Clock, Counters, SampleLine};
 use crate::checks::cache::DroppedThere;
@@ -26,6 +26,8 @@ pub use super::iperf3_server::Iperf3Server;
 const FILES_MAX: usize = 64;
 /// Smaller files (libraries' and logs) say nothing about a disk.
 const FILE_MIN: u64 = MIB;
+/// How long writing out may take: no client waits longer.
+pub(super) const DROP_MAX: Duration = Duration::from_secs(120);
 const DROP: &str = "/proc/sys/vm/drop_caches";
 
 /// This machine, as an agent shows it.
@@ -170,16 +172,20 @@ impl AgentService {
         (!samples.is_empty()).then_some(SampleLine { at, samples })
     }
 
-    /// Writes out what is dirty and drops the page cache, then looks what of the server's files is left.
+    /// Writes out what is dirty and drops the page cache, then looks what of the server's files is left. A child
+    /// process does it, which is abandoned when `tick` returns false or after [`DROP_MAX`].
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] while another client has it done, or what the kernel says.
-    pub fn drop_caches(&self, server: Option<u32>) -> io::Result<DroppedThere> {
+    pub fn drop_caches(
+        &self,
+        server: Option<u32>,
+        tick: &mut dyn FnMut(Instant) -> bool,
+    ) -> io::Result<DroppedThere> {
         let Ok(_held) = self.dropping.try_lock() else {
             return Err(io::ErrorKind::WouldBlock.into());
         };
-        rustix::fs::sync();
-        fs::write(DROP, "1")?;
+        residency::drop_all(DROP_MAX, tick)?;
         Ok(DroppedThere {
             residency: server.and_then(open_files_residency),
         })

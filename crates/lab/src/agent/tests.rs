@@ -13,6 +13,7 @@ use super::http::{Head, parse_head};
 use super::local::{AgentService, FioServer, Iperf3Server, Rights};
 use super::protocol::{ANSWER_LEN_MAX, HEAD_LEN_MAX};
 use super::*;
+use crate::Cancel;
 use crate::host::sockets;
 use crate::units::Nanos;
 
@@ -103,6 +104,7 @@ fn agent(answers: Vec<Vec<u8>>) -> AgentAddress {
     AgentAddress {
         dial: Arc::new(PlainDial(listening(answers))),
         token: secret(),
+        cancel: Cancel::default(),
     }
 }
 
@@ -181,6 +183,7 @@ fn a_signal_in_the_middle_of_a_call_loses_no_agent() {
     let agent = AgentAddress {
         dial: Arc::new(Interrupting(address)),
         token: secret(),
+        cancel: Cancel::default(),
     };
     let refused = agent.about().expect_err("it is refused");
     assert!(matches!(refused, AgentError::Forbidden(_)), "{refused}");
@@ -214,6 +217,37 @@ fn a_lost_agent_is_reported_and_found_again() {
     assert_eq!(times, [Nanos(1), Nanos(3)]);
 }
 
+/// Writing out may take two minutes there, and Ctrl-C waited for them; another request took ten seconds.
+#[test]
+fn a_cancelled_run_does_not_wait_for_the_answer_of_an_agent() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let cancel = Cancel::default();
+    let address = AgentAddress {
+        dial: Arc::new(PlainDial(listener.local_addr().unwrap())),
+        token: secret(),
+        cancel: cancel.clone(),
+    };
+    let silent = engine::thread("silent agent", move || {
+        let clients: Vec<_> = (0..2).map(|_| listener.accept().unwrap()).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        cancel.cancel();
+        clients
+    });
+    let other = address.clone();
+    let looks = engine::thread("counters", move || {
+        other.look(None, Side::After, &|| Nanos(0)).map(|_| ())
+    });
+    let began = engine::clock::now();
+    let dropped = address.drop_caches(None).expect_err("no answer");
+    let looked = looks.unwrap().join().unwrap().expect_err("no answer");
+    let took = engine::clock::now().duration_since(began);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    for error in [dropped, looked] {
+        assert!(error.to_string().contains("cancelled"), "{error}");
+    }
+    drop(silent.unwrap().join().unwrap());
+}
+
 /// One that hangs must not hold up the end of a run.
 #[test]
 fn dropping_the_samples_does_not_wait_for_the_agent() {
@@ -221,6 +255,7 @@ fn dropping_the_samples_does_not_wait_for_the_agent() {
     let address = AgentAddress {
         dial: Arc::new(PlainDial(listener.local_addr().unwrap())),
         token: secret(),
+        cancel: Cancel::default(),
     };
     let silent = engine::thread("silent agent", move || {
         let (mut client, _) = listener.accept().unwrap();
@@ -294,13 +329,20 @@ fn what_a_server_has_in_memory_is_seen_and_gone_after_a_drop() {
     let mut disk = std::fs::OpenOptions::new().read(true).open(&path).unwrap();
     disk.read_to_end(&mut Vec::new()).unwrap();
     let host = AgentService::new("s".into(), may(true, false));
-    let dropped = host.drop_caches(Some(std::process::id())).unwrap();
+    let dropped = host
+        .drop_caches(Some(std::process::id()), &mut |_| true)
+        .unwrap();
     let Some(found) = dropped.residency else {
         eprintln!("skipped: this filesystem does not show its page cache");
         return;
     };
     assert!(found.sampled > 0 && found.part() < 0.1, "{found:?}");
-    assert_eq!(host.drop_caches(None).unwrap().residency, None);
+    let again = host.drop_caches(None, &mut |_| true).unwrap();
+    assert_eq!(again.residency, None);
+    // One that was abandoned for a disk that does not answer keeps no later one out.
+    let abandoned = host.drop_caches(None, &mut |_| false);
+    assert_eq!(abandoned.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    assert!(host.drop_caches(None, &mut |_| true).is_ok());
     drop(disk);
 }
 

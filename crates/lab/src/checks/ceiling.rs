@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::noise::Carried;
 use super::phase::{FioMeasurement, Measurement};
 use super::{Check, Finding};
+use crate::plan::Direction;
 use crate::units::{BitRate, Bytes, Rate};
 
 /// Slack above a computed ceiling: clocks and rounding.
@@ -29,7 +30,11 @@ pub enum CeilingSource {
     /// Bytes sent through a loopback socket on this machine just before the run.
     LoopbackSocket,
     /// What a `throttle` in the disk's expression lets through.
-    Throttle,
+    Throttle {
+        /// Of which bytes; all where not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<Direction>,
+    },
     /// Bytes copied in memory on this machine just before the run: no storage is faster.
     MemoryCopy,
 }
@@ -56,12 +61,23 @@ impl Ceiling {
         }
     }
 
-    /// What a disk that is throttled to `rate` carries.
+    /// What a disk that is throttled to `rate` carries: of all bytes, or of those that are read or written.
     #[must_use]
-    pub const fn of_throttle(rate: Rate) -> Self {
+    pub const fn of_throttle(rate: Rate, direction: Option<Direction>) -> Self {
         Self {
-            source: CeilingSource::Throttle,
+            source: CeilingSource::Throttle { direction },
             rate,
+        }
+    }
+
+    /// Whether it bounds what moves bytes this way; not known where a tool does both.
+    #[must_use]
+    pub fn bounds(&self, direction: Option<Direction>) -> bool {
+        match self.source {
+            CeilingSource::Throttle {
+                direction: Some(own),
+            } => direction == Some(own),
+            _ => true,
         }
     }
 
@@ -71,7 +87,10 @@ impl Ceiling {
         match &self.source {
             CeilingSource::Link { interface, speed } => format!("TCP over {interface} ({speed})"),
             CeilingSource::LoopbackSocket => "a loopback socket (measured)".into(),
-            CeilingSource::Throttle => "the throttle of its disk".into(),
+            CeilingSource::Throttle { direction: None } => "the throttle of its disk".into(),
+            CeilingSource::Throttle {
+                direction: Some(direction),
+            } => format!("the {} throttle of its disk", direction.as_str()),
             CeilingSource::MemoryCopy => "copying in memory (measured)".into(),
         }
     }
@@ -80,15 +99,16 @@ impl Ceiling {
         match self.source {
             CeilingSource::Link { .. } => COMPUTED_SLACK,
             // A throttle lets what was saved up before pass at once.
-            CeilingSource::LoopbackSocket | CeilingSource::MemoryCopy | CeilingSource::Throttle => {
-                MEASURED_SLACK
-            }
+            CeilingSource::LoopbackSocket
+            | CeilingSource::MemoryCopy
+            | CeilingSource::Throttle { .. } => MEASURED_SLACK,
         }
     }
 }
 
 pub(super) fn of_measurement(seen: &Measurement<'_>) -> Vec<Finding> {
     let ceilings = seen.ceilings.iter();
+    let ceilings = ceilings.filter(|ceiling| ceiling.bounds(seen.direction));
     let above = seen
         .rate
         .map(|rate| ceilings.filter_map(move |ceiling| check(rate, ceiling)));
@@ -165,7 +185,7 @@ mod tests {
     /// The story: dbench had 238 MB/s from a disk behind a wire of 100 Mb/s, and the result was called good.
     #[test]
     fn what_is_faster_than_its_throttle_came_from_a_cache() {
-        let wire = Ceiling::of_throttle(Rate(11_768_530.0));
+        let wire = Ceiling::of_throttle(Rate(11_768_530.0), None);
         let finding = check(Rate(238e6), &wire).unwrap();
         assert_eq!(finding.level, Level::Invalid);
         assert!(
@@ -174,6 +194,18 @@ mod tests {
             finding.text
         );
         assert_eq!(check(Rate(11.7e6), &wire), None);
+    }
+
+    #[test]
+    fn a_throttle_of_one_direction_bounds_that_alone() {
+        let writes = Ceiling::of_throttle(Rate(1e6), Some(Direction::Write));
+        assert!(writes.bounds(Some(Direction::Write)));
+        assert!(!writes.bounds(Some(Direction::Read)) && !writes.bounds(None));
+        let all = Ceiling::of_throttle(Rate(1e6), None);
+        assert!(all.bounds(Some(Direction::Read)) && all.bounds(None));
+        // Runs of before have no direction.
+        let stored: CeilingSource = serde_json::from_str("{\"kind\":\"throttle\"}").unwrap();
+        assert_eq!(stored, all.source);
     }
 
     #[test]

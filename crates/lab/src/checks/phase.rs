@@ -13,7 +13,7 @@ use super::order::LayerComparison;
 use super::sweep::Sweep;
 use crate::fio::{Engine, Histogram, JobResult};
 use crate::host::{Machine, TargetFacts};
-use crate::plan::FioJob;
+use crate::plan::{Direction, FioJob};
 use crate::sensors::Sample;
 use crate::store::{Evidence, RunRecord};
 use crate::tools::Tool;
@@ -74,6 +74,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) elapsed: Nanos,
     /// The headline, where it is a rate.
     pub(crate) rate: Option<Rate>,
+    /// Which way the bytes went, where all went one way.
+    pub(crate) direction: Option<Direction>,
     /// CPU time of the load generator, where it is known.
     pub(crate) load_cpu: Option<Nanos>,
 }

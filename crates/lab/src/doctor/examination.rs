@@ -1,5 +1,7 @@
 //! [`Examination`]: everything that was measured of one way. Plain data.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -116,6 +118,12 @@ pub struct Examination {
     pub substitutions: Vec<Substitution>,
     /// What points at a part by itself.
     pub signs: Vec<Sign>,
+    /// The address of the server's machine, where that is not this one.
+    #[serde(default)]
+    pub peer: Option<IpAddr>,
+    /// The agent that observes the server's machine, as the user wrote it.
+    #[serde(default)]
+    pub agent: Option<String>,
     /// Whether the server is outboard's own, which waits for nothing but its disk.
     #[serde(default)]
     pub is_own_server: bool,

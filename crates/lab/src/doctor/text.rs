@@ -48,7 +48,13 @@ pub fn text(examination: &Examination, verdict: &Verdict) -> String {
         );
         out.push_str(&folded("  ", &line));
     }
-    out.push_str(&folded("  ", &verdict.advice));
+    for line in verdict.advice.lines() {
+        // A command stays on its line.
+        match line.starts_with(' ') {
+            true => out.push_str(&format!("  {line}\n")),
+            false => out.push_str(&folded("  ", line)),
+        }
+    }
     for (title, lines) in [
         ("Does not fit together", &verdict.contradictions),
         ("Not measured", &verdict.unknown),

@@ -1,5 +1,7 @@
 //! The sentences of a verdict. Pure.
 
+use std::net::IpAddr;
+
 use super::cause::CROWDED;
 use super::effect::Effect;
 use super::verdict::{Analysis, NextBottleneck, VerdictBasis};
@@ -7,6 +9,8 @@ use super::{
     Bound, Cause, ClientUse, CpuUse, Evidence, Examination, MemberUse, ServedUse, Stage,
     StripeMember, Substitution, wire,
 };
+use crate::agent::protocol::PORT;
+use crate::fio::command::quoted;
 use crate::units::Rate;
 
 /// What a part is in a sentence.
@@ -297,9 +301,7 @@ pub(super) fn advice(
                     a device, too."
                 .to_owned();
         }
-        return "Measure what is missing: the doctor on the server measures its disk, --agent its processor \
-                (`outboard agent` runs there), with --allow-iperf3 the wire by itself, too."
-            .to_owned();
+        return undecided_advice(judged.examination);
     };
     let program = judged.program_of(*only).unwrap_or("the server");
     if let Some(advice) = cause.and_then(|cause| cause.advice(program)) {
@@ -350,6 +352,37 @@ pub(super) fn advice(
         }
         Stage::Flush => flush_advice(judged.examination),
     }
+}
+
+/// What separates several parts of which one holds the target back.
+fn undecided_advice(examination: &Examination) -> String {
+    let Some(peer) = examination.peer else {
+        return "Measure the disk below the server by itself: `outboard doctor` takes a file or a device, too. Measure \
+                again while nothing else runs on this machine."
+            .to_owned();
+    };
+    if let Some(agent) = &examination.agent {
+        let wire = match examination.wire {
+            Some(_) => "",
+            None => " The agent measures the wire by itself if it is started with --allow-iperf3.",
+        };
+        return format!(
+            "The agent at {agent} does not separate them: measure the disk of the server by itself, with `outboard \
+             doctor` there, and this again with more --seconds while nothing else uses both machines.{wire}"
+        );
+    }
+    let target = quoted(&examination.target);
+    let place = match peer {
+        IpAddr::V4(_) => format!("{peer}:{PORT}"),
+        IpAddr::V6(_) => format!("[{peer}]:{PORT}"),
+    };
+    format!(
+        "They cannot be separated from here. An agent on the server's machine separates them; there:\n    \
+         outboard tls init tls --name {peer}\n    \
+         outboard agent --listen {peer} --tls tls --token-file agent.token --allow-iperf3\n\
+         and here, with tls/ca-cert.pem and agent.token of there:\n    \
+         outboard doctor {target} --agent {place} --agent-tls tls --agent-token-file agent.token"
+    )
 }
 
 /// The writes themselves are not slow, so that a faster disk for writes is no help.

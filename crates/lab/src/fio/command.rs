@@ -276,7 +276,8 @@ pub fn shown(program: &str, args: &[OsString]) -> String {
         .join(" ")
 }
 
-fn quoted(word: &str) -> String {
+/// A word as it can be pasted into a shell.
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,+%@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -65,7 +65,7 @@ pub fn memory() -> Ceiling {
 #[must_use]
 pub fn again(ceiling: &Ceiling) -> Ceiling {
     let measured = match ceiling.source {
-        CeilingSource::Link { .. } | CeilingSource::Throttle => None,
+        CeilingSource::Link { .. } | CeilingSource::Throttle { .. } => None,
         CeilingSource::LoopbackSocket => local_socket(),
         CeilingSource::MemoryCopy => Some(memory()),
     };

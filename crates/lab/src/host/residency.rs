@@ -98,7 +98,7 @@ pub fn drop_caches(
     let script = if everywhere { DROP_ALL } else { DROP_ONE };
     let mut command = Command::new("sh");
     command.args(["-c", script]).arg(path);
-    let all = match run_abandonable(&mut command, tick) {
+    let all = match run_abandonable(&mut command, DROP_MAX, tick) {
         Ok(Some(status)) => status.success(),
         // The disk does not answer: a call on the file could block as well.
         Ok(None) => return Dropped::FileOnly,
@@ -111,15 +111,32 @@ pub fn drop_caches(
     if all { Dropped::All } else { Dropped::FileOnly }
 }
 
+/// Writes out all filesystems and drops the whole page cache, as [`drop_caches`] does it, within `limit`.
+///
+/// # Errors
+/// It is not permitted, took longer, or was abandoned.
+pub fn drop_all(limit: Duration, tick: &mut dyn FnMut(Instant) -> bool) -> io::Result<()> {
+    let mut command = Command::new("sh");
+    match run_abandonable(command.args(["-c", DROP_ALL]), limit, tick)? {
+        Some(status) if status.success() => Ok(()),
+        Some(_) => Err(io::ErrorKind::PermissionDenied.into()),
+        None => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "a disk does not let what is dirty be written out",
+        )),
+    }
+}
+
 /// Runs `command` to its end; none where it was abandoned, because `tick` returned false or it took longer than
-/// [`DROP_MAX`].
+/// `limit`.
 fn run_abandonable(
     command: &mut Command,
+    limit: Duration,
     tick: &mut dyn FnMut(Instant) -> bool,
 ) -> io::Result<Option<ExitStatus>> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = Supervised::spawn(command.stderr(Stdio::null()))?;
-    let waited = child.wait_ended(DROP_MAX, DROP_POLL, tick);
+    let waited = child.wait_ended(limit, DROP_POLL, tick);
     // A child that is blocked in the kernel ends when that lets it go.
     let ended = child.end(Terminate::Group, Duration::ZERO)?;
     Ok(ended.status.filter(|_| waited.is_ok()))
@@ -152,14 +169,18 @@ mod tests {
         ignoring.args(["-c", "trap '' TERM INT HUP; while :; do sleep 600; done"]);
         let begun = engine::clock::now();
         let mut ticks = 0;
-        let ended = run_abandonable(&mut ignoring, &mut |_| {
+        let ended = run_abandonable(&mut ignoring, DROP_MAX, &mut |_| {
             ticks += 1;
             ticks < 5
         });
         assert!(matches!(ended, Ok(None)), "{ended:?}");
         let took = engine::clock::now().duration_since(begun);
         assert!(took < Duration::from_secs(2), "{took:?}");
-        let ended = run_abandonable(Command::new("sh").args(["-c", "exit 3"]), &mut |_| true);
+        let ended = run_abandonable(
+            Command::new("sh").args(["-c", "exit 3"]),
+            DROP_MAX,
+            &mut |_| true,
+        );
         assert_eq!(ended.unwrap().and_then(|status| status.code()), Some(3));
     }
 

@@ -76,6 +76,9 @@ pub(super) fn read(text: &str) -> Result<File, String> {
     if found.is_empty() {
         return Err("none of its jobs moved a byte".into());
     }
+    let jobs = concurrent::merged(found);
+    // The rates of jobs that ran at the same time are added up.
+    jobs.iter().try_for_each(possible)?;
     let millis = root["timestamp_ms"].as_u64();
     let seconds = root["timestamp"]
         .as_u64()
@@ -83,7 +86,7 @@ pub(super) fn read(text: &str) -> Result<File, String> {
     Ok(File {
         version,
         unix_ms: millis.or(seconds),
-        jobs: concurrent::merged(found),
+        jobs,
     })
 }
 
@@ -189,26 +192,28 @@ fn pattern(rw: Option<&str>) -> Pattern {
     }
 }
 
-/// Bytes and the rate printed, in any units of the file; or what is wrong with them.
-fn counted(section: &Value, runtime: Nanos) -> Result<(Bytes, Rate), String> {
-    let read = read_counts(section, runtime);
-    let (bytes, rate) = read.ok_or("has bytes, rate and time that do not belong together")?;
-    if rate.0 > RATE_MAX {
-        let seconds = runtime.seconds();
-        return Err(format!(
-            "has {} bytes in {seconds} s: no medium is that fast",
-            bytes.0
-        ));
+/// Refuses a job that was faster than any medium, by its bytes and time or by the rate printed.
+fn possible(job: &Imported) -> Result<(), String> {
+    let result = &job.result;
+    match result.rate().0.max(result.printed_rate.0) > RATE_MAX {
+        true => Err(format!(
+            "its job {} has {} bytes in {} s: no medium is that fast",
+            job.name,
+            result.bytes.0,
+            result.runtime.seconds()
+        )),
+        false => Ok(()),
     }
-    Ok((bytes, rate))
 }
 
-/// The same by the units that fit together.
-fn read_counts(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
-    let count = section["io_bytes"].as_u64()?;
+/// Bytes and the rate printed, by the units that fit together; or what is wrong with them.
+fn counted(section: &Value, runtime: Nanos) -> Result<(Bytes, Rate), &'static str> {
+    const WRONG: &str = "has bytes, rate and time that do not belong together";
+    let count = section["io_bytes"].as_u64().ok_or(WRONG)?;
     let printed = section["bw_bytes"]
         .as_f64()
-        .or_else(|| Some(section["bw"].as_f64()? * 1024.0))?;
+        .or_else(|| Some(section["bw"].as_f64()? * 1024.0))
+        .ok_or(WRONG)?;
     // Short jobs print rates of few digits; the two readings are a factor of 1024 apart.
     let near = |bytes: u64| {
         let rate = bytes as f64 / runtime.seconds();
@@ -216,9 +221,9 @@ fn read_counts(section: &Value, runtime: Nanos) -> Option<(Bytes, Rate)> {
     };
     let kib = count.saturating_mul(1024);
     match (near(count), near(kib)) {
-        (true, _) => Some((Bytes(count), Rate(printed))),
-        (false, true) => Some((Bytes(kib), Rate(printed))),
-        (false, false) => None,
+        (true, _) => Ok((Bytes(count), Rate(printed))),
+        (false, true) => Ok((Bytes(kib), Rate(printed))),
+        (false, false) => Err(WRONG),
     }
 }
 

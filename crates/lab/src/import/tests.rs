@@ -189,6 +189,35 @@ fn what_is_no_file_of_fio_is_refused_by_name_in_one_line() {
     }
 }
 
+/// The printed rate alone was held against what is possible, and that of each job of several by itself.
+#[test]
+fn a_rate_beyond_any_medium_is_refused_by_bytes_and_time_and_of_all_jobs_together() {
+    let reason = |text: &str| job::read(text).err().unwrap_or_default();
+    let scaled = |bytes: u64, rate: u64| {
+        OLD.replace("61956", &bytes.to_string())
+            .replace("1031", &rate.to_string())
+    };
+    // KiB in 60.07 s: 2e12 bytes per second, with 0.9e12 printed.
+    let by_bytes = scaled(117_300_000_000, 878_906_250);
+    assert!(
+        reason(&by_bytes).contains("no medium is that fast"),
+        "{}",
+        reason(&by_bytes)
+    );
+    // 0.6e12 in each of two jobs of one group.
+    let one = scaled(35_200_000_000, 585_937_500);
+    assert_eq!(reason(&one), "");
+    let json = &one[one.find('{').unwrap()..];
+    let mut both: serde_json::Value = serde_json::from_str(json).unwrap();
+    both["jobs"] = vec![both["jobs"][0].clone(); 2].into();
+    let both = both.to_string();
+    assert!(
+        reason(&both).contains("no medium is that fast"),
+        "{}",
+        reason(&both)
+    );
+}
+
 proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC{0,200}") {

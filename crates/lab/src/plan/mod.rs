@@ -10,6 +10,7 @@
 pub(crate) mod bounds;
 mod builtin;
 mod estimate;
+mod fit;
 mod kernel;
 pub(crate) mod size;
 mod small;

@@ -39,15 +39,43 @@ fn quick_has_the_four_tests_of_the_study_and_fits_in_three_minutes() {
     assert!(estimate(&plan, 2).time_max <= Nanos::from_ms(180_000));
 }
 
-/// It wrote 10.6 GB to a disk that could be a card.
+/// It wrote 10.6 GB to a disk that could be a card; then three targets ended after one block, by the bytes.
 #[test]
-fn quick_writes_at_most_a_gibibyte_to_two_targets_and_makes_its_least_number_of_blocks_of_that() {
-    let mut plan = quick();
-    assert_eq!(plan.budget.written_max, Some(Bytes(1 << 30)));
-    assert!(estimate(&plan, 2).written_max <= Bytes(1 << 30));
-    plan.budget.blocks_max = plan.budget.blocks_min;
-    plan.budget.written_max = None;
-    assert!(estimate(&plan, 2).written_max <= Bytes(1 << 30));
+fn quick_writes_at_most_a_gibibyte_to_any_targets_and_makes_its_least_number_of_blocks_of_that() {
+    assert_eq!(quick().budget.written_max, Some(Bytes(1 << 30)));
+    for targets in 1..=6 {
+        let mut plan = quick().fitted(targets);
+        plan.check().unwrap();
+        assert_eq!(plan.fitted(targets), plan, "a run that goes on");
+        assert_eq!(plan == quick(), targets <= 2, "{targets}");
+        assert!(
+            plan.data.size >= Bytes(64 << 20),
+            "{targets}: {}",
+            plan.data.size
+        );
+        assert!(estimate(&plan, targets).written_max <= Bytes(1 << 30));
+        plan.budget.blocks_max = plan.budget.blocks_min;
+        plan.budget.written_max = None;
+        let written = estimate(&plan, targets).written_max;
+        assert!(written <= Bytes(1 << 30), "{targets}: {written}");
+        let time = estimate(&plan, targets);
+        let cells = u64::from(targets) * 5 * u64::from(plan.budget.blocks_min);
+        assert!(time.time_max >= Nanos::from_ms(cells * 2000), "{targets}");
+    }
+}
+
+#[test]
+fn a_plan_of_other_bounds_is_fitted_and_stays_valid() {
+    for plan in list().unwrap() {
+        for (targets, mib) in [(1, 1), (2, 100), (9, 100), (64, 4000)] {
+            let mut plan = plan.clone();
+            plan.budget.written_max = Some(Bytes(mib << 20));
+            let fitted = plan.fitted(targets);
+            fitted.check().unwrap();
+            assert_eq!(fitted.fitted(targets), fitted);
+            assert!(fitted.data.size <= plan.data.size);
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a run says, in sentences: one for each test, one over all, and the verdict in three.
 
-use super::contents::{noise, sureness};
+use super::contents::{noise, sureness, too_few};
 use super::io_path::IoPath;
 use super::summary::{Overall, Summary, TestComparison};
 use super::{RatioText, range, short};
@@ -92,6 +92,10 @@ const fn class(test: &TestComparison) -> &'static str {
 pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
     let Some(found) = summary.overall.first() else {
         return match run.manifest.targets.as_slice() {
+            [target] if too_few(run, summary).is_some() => {
+                let label = short(&target.label, NAME_MAX);
+                format!("Too few repeats to say what {label} does")
+            }
             [target] => format!("What {} does", short(&target.label, NAME_MAX)),
             targets if summary.comparisons.is_empty() => {
                 format!("What {} targets do", targets.len())
@@ -100,11 +104,8 @@ pub(super) fn headline(run: &RunRecord, summary: &Summary) -> String {
         };
     };
     let b = name(run, found.baseline);
-    if !summary
-        .overall
-        .iter()
-        .all(|one| one.comparison.ratio.is_known())
-    {
+    let is_known = |one: &Overall| one.comparison.ratio.is_known();
+    if too_few(run, summary).is_some() || !summary.overall.iter().all(is_known) {
         return match summary.overall.len() {
             1 => format!(
                 "Too few repeats to compare {} with {b}",
@@ -199,11 +200,14 @@ pub(super) fn verdict(run: &RunRecord, summary: &Summary, way: Option<&IoPath>) 
     };
     let fast = fast.or_else(|| best(summary));
     let limiter = way.map(IoPath::verdict);
-    fast.into_iter()
-        .chain(limiter)
-        .chain([sureness(run, summary)])
-        .chain(noise(run, summary))
-        .collect()
+    let mut verdict: Vec<String> = fast.into_iter().chain(limiter).collect();
+    let first = match too_few(run, summary) {
+        Some(_) => 0,
+        None => verdict.len(),
+    };
+    verdict.insert(first, sureness(run, summary));
+    verdict.extend(noise(run, summary));
+    verdict
 }
 
 /// The fastest valid result.

@@ -1,7 +1,7 @@
 //! The table for a terminal, and the list of runs.
 
 use super::cells::{cpu, latency, operations, rates};
-use super::contents::wear;
+use super::contents::{noise, too_few, wear};
 use super::notes::Notes;
 use super::remark_group::{RunNames, grouped};
 use super::summary::{Row, Summary};
@@ -26,7 +26,9 @@ pub fn table(run: &RunRecord) -> String {
         }
         rows.push(cells(row, &mut notes));
     }
-    let mut lines = aligned(&rows);
+    let mut lines = Vec::new();
+    lines.extend(too_few(run, &summary));
+    lines.extend(aligned(&rows));
     lines.push(String::new());
     lines.extend(figures(&summary));
     lines.extend(sentences(run, &summary));
@@ -40,6 +42,7 @@ pub fn table(run: &RunRecord) -> String {
     let of_run = of_run.map(|finding| finding.text.as_str());
     let of_run = grouped(of_run, &RunNames::of(run)).into_iter();
     lines.extend(of_run.map(|text| format!("Note: {text}.")));
+    lines.extend(noise(run, &summary));
     lines.extend(wear(run));
     lines.push(format!(
         "Run {} on {}: {} measurements, {}.",

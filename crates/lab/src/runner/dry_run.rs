@@ -51,6 +51,7 @@ pub struct DryRun {
 /// [`LabError::BadPlan`] and the like.
 pub fn dry_run(request: &RunRequest, builder: &dyn Builder) -> Result<DryRun, LabError> {
     request.check()?;
+    let request = &request.fitted();
     let plan = &request.plan;
     let (mut commands, built, left_out) = described(request, builder);
     let specs: Vec<&TargetSpec> = request.targets.iter().chain(&built).collect();
@@ -88,6 +89,27 @@ pub fn dry_run(request: &RunRequest, builder: &dyn Builder) -> Result<DryRun, La
         blocks_min: plan.budget.blocks_min,
         time_typical: estimate.time_typical,
         time_max: estimate.time_max,
+    })
+}
+
+/// What `request` would write, in one line; none where that is nothing. Cards and flash wear by it.
+pub(super) fn wear(request: &RunRequest) -> Option<String> {
+    let request = request.fitted();
+    let plan = &request.plan;
+    let count = request.targets.len() + plan.targets.len();
+    let written = plan::estimate(plan, u32::try_from(count).unwrap_or(u32::MAX)).written_max;
+    let tests = plan.workloads.iter();
+    let unbounded = tests.filter(|test| unbounded(test).is_some());
+    let unbounded: Vec<&str> = unbounded.map(|test| test.title.as_str()).collect();
+    let more = match unbounded.is_empty() {
+        true => String::new(),
+        false => format!(
+            ", and what {} writes, which has no bound",
+            unbounded.join(" and ")
+        ),
+    };
+    (written.0 > 0 || !more.is_empty()).then(|| {
+        format!("This run writes at most {written} to its targets{more}: flash wears by that.")
     })
 }
 

@@ -31,9 +31,10 @@ mod work_area;
 pub use agents::AgentSpec;
 pub use build::{BuildContext, Builder, Built, Directories, LeftOut, TakeDown};
 pub use dry_run::{DryRun, dry_run};
+pub(crate) use prepare::LAY_OUT;
 pub use progress::{CellProgress, Progress, Silent};
 pub(crate) use remarks::SAME_FILESYSTEM;
-pub use request::{Cancel, DiskFacts, RunRequest, TargetSpec};
+pub use request::{Cancel, DiskFacts, RunRequest, TargetSpec, ThrottleBounds};
 
 #[cfg(test)]
 pub(crate) use schedule::block_order;
@@ -96,6 +97,8 @@ fn made(
     cancel: &Cancel,
 ) -> Result<RunId, LabError> {
     request.check()?;
+    let given = request.plan.data.size;
+    let request = &request.cancelled_by(cancel).fitted();
     let before = record.map(|record| EarlierBlocks::of(record, request));
     let before = before.transpose()?.unwrap_or_default();
     let mut tools = Tools::find(&request.plan, &request.fio)?;
@@ -119,6 +122,7 @@ fn made(
     if record.is_some() {
         prepared.note_resumed(&before);
     }
+    prepared.note_fitted(given, request.plan.data.size);
     let run = begin(&store, request, record, &site, &prepared, &agents)?;
     let labels = labels(&prepared);
     let pairs = skip::pairs(&request.plan, prepared.targets.len(), &prepared.skipped);
@@ -192,6 +196,12 @@ fn begin(
     if let Some(record) = record {
         resume::check(record, &manifest)?;
         store.reopen(record.id)?;
+        // Its test files are written again.
+        for command in &prepared.commands {
+            if command.purpose == LAY_OUT {
+                store.add_command(record.id, command)?;
+            }
+        }
         for finding in &prepared.findings {
             if !record.findings.contains(finding) {
                 store.add_finding(record.id, finding)?;

@@ -6,6 +6,8 @@ use crate::units::Nanos;
 pub trait Progress {
     /// Something before the first block: one phrase, as `writing 512 MiB to /mnt/media`.
     fn phase(&mut self, what: &str);
+    /// What the user has to know before anything is written: a sentence. Ignored unless it is shown.
+    fn remark(&mut self, _: &str) {}
     /// A measurement begins.
     fn cell_started(&mut self, cell: &CellProgress<'_>);
     /// It ended with this figure: `81.2 MB/s (77.4 MiB/s)`.

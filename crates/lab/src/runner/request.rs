@@ -10,8 +10,9 @@ use super::agents::AgentSpec;
 use crate::LabError;
 use crate::agent::FioFolder;
 use crate::checks::alignment::DiskSegment;
+use crate::checks::ceiling::Ceiling;
 use crate::host::{Process, Role, TargetPlace};
-use crate::plan::Plan;
+use crate::plan::{Direction, Plan};
 use crate::units::{Bytes, Rate};
 
 /// A run to be made.
@@ -70,8 +71,32 @@ pub struct TargetSpec {
 pub struct DiskFacts {
     /// How its parts lie on what is below.
     pub segments: Vec<DiskSegment>,
-    /// What all of its bytes pass: a throttle.
-    pub throttle: Option<Rate>,
+    /// What its throttles let through.
+    pub throttle: ThrottleBounds,
+}
+
+/// The most bytes per second that a composed disk lets through.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ThrottleBounds {
+    /// In both directions together.
+    pub any: Option<Rate>,
+    /// Read.
+    pub read: Option<Rate>,
+    /// Written.
+    pub write: Option<Rate>,
+}
+
+impl ThrottleBounds {
+    /// The ceilings: of one direction only where that carries less than both together.
+    pub(super) fn ceilings(self) -> impl Iterator<Item = Ceiling> {
+        let any = self.any.map(|rate| Ceiling::of_throttle(rate, None));
+        let one = [(self.read, Direction::Read), (self.write, Direction::Write)];
+        let one = one.into_iter().filter_map(move |(rate, direction)| {
+            let rate = rate.filter(|rate| self.any.is_none_or(|any| *rate < any))?;
+            Some(Ceiling::of_throttle(rate, Some(direction)))
+        });
+        any.into_iter().chain(one)
+    }
 }
 
 impl TargetSpec {
@@ -124,6 +149,24 @@ impl TargetSpec {
 }
 
 impl RunRequest {
+    /// The same with a plan that fits its number of targets.
+    pub(super) fn fitted(&self) -> Self {
+        let mut request = self.clone();
+        let count = self.targets.len() + self.plan.targets.len();
+        let fitted = self.plan.fitted(u32::try_from(count).unwrap_or(u32::MAX));
+        request.plan = fitted;
+        request
+    }
+
+    /// The same, with no answer of an agent waited for after `cancel`.
+    pub(super) fn cancelled_by(&self, cancel: &Cancel) -> Self {
+        let mut request = self.clone();
+        for agent in &mut request.agents {
+            agent.address.cancel = cancel.clone();
+        }
+        request
+    }
+
     /// `plan` on its own targets, kept in `store`; everything else can be set afterwards.
     #[must_use]
     pub fn new(plan: Plan, store: PathBuf) -> Self {

@@ -42,6 +42,7 @@ mod resolve;
 pub(crate) mod segments;
 mod size;
 mod syntax;
+pub(crate) mod throttle_bounds;
 mod time;
 mod token;
 mod volumes;

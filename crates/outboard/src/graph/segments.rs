@@ -1,11 +1,10 @@
 //! What an expression says before its disk is opened: where the files of a `linear` begin on it, for what must lie on whole
-//! blocks, and what a throttle lets through. Sizes are read; nothing is opened.
+//! blocks. Sizes are read; nothing is opened.
 //!
 //! # What it does not do
 //!
 //! It does not look into disks that have no size before they are opened: after a remote disk or an array in a `linear` nothing is known.
 
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
@@ -40,22 +39,6 @@ pub(crate) fn segments(disk: &Disk) -> Vec<LinearSegment> {
     }
 }
 
-/// Bytes per second that pass the throttle which all of `disk` lies behind.
-pub(crate) fn bytes_per_second(disk: &Disk) -> Option<u64> {
-    match disk {
-        Disk::Throttle { disk, rates } => {
-            let own = rates.bytes_per_s.map(NonZeroU64::get);
-            let below = bytes_per_second(disk);
-            own.into_iter().chain(below).min()
-        }
-        Disk::Blocks { disk, .. }
-        | Disk::Partition { disk, .. }
-        | Disk::Delay { disk, .. }
-        | Disk::Fault { disk, .. } => bytes_per_second(disk),
-        _ => None,
-    }
-}
-
 fn in_order(disks: &[Disk]) -> Vec<LinearSegment> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -71,7 +54,7 @@ fn in_order(disks: &[Disk]) -> Vec<LinearSegment> {
 }
 
 /// The file that holds all of `disk`, and its size.
-fn file(disk: &Disk) -> Option<(&Path, u64)> {
+pub(super) fn file(disk: &Disk) -> Option<(&Path, u64)> {
     match disk {
         Disk::File { path, .. } => {
             let file = std::fs::metadata(path).ok()?;
@@ -113,19 +96,5 @@ mod tests {
         let unknown = format!("linear({a},nbd://localhost/b,{c})");
         assert_eq!(places(found(&unknown)), all[..1]);
         assert_eq!(found(&a), []);
-    }
-
-    #[test]
-    fn a_throttle_before_all_of_a_disk_bounds_it() {
-        let rate = |text: &str| bytes_per_second(&resolve(text).unwrap().disk);
-        assert_eq!(rate("throttle(memory(1M),bytes=1000/s)"), Some(1000));
-        let two = "delay(throttle(throttle(memory(1M),bytes=1000/s),bytes=5000/s),read=1ms)";
-        assert_eq!(rate(two), Some(1000));
-        // Of a part only.
-        assert_eq!(
-            rate("linear(throttle(memory(1M),bytes=1000/s),memory(1M))"),
-            None
-        );
-        assert_eq!(rate("throttle(memory(1M),ops=5)"), None);
     }
 }

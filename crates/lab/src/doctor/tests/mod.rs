@@ -43,6 +43,8 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
         bounds: Vec::new(),
         substitutions: Vec::new(),
         signs: Vec::new(),
+        peer: None,
+        agent: None,
         is_own_server: false,
         connect: None,
         wire: None,

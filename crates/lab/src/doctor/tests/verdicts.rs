@@ -13,13 +13,62 @@ const OURS: [Stage; 7] = [
     Stage::Disk,
 ];
 
+/// What is undecided of a server with this address and this agent.
+fn undecided(peer: Option<&str>, agent: Option<&str>) -> String {
+    let mut e = way(&OURS, 20.0);
+    e.target = "nbd://nas.lan/my film".into();
+    e.peer = peer.map(|peer| peer.parse().unwrap());
+    e.agent = agent.map(str::to_owned);
+    let verdict = diagnose(&e);
+    assert!(verdict.limiter.len() > 1, "{verdict:?}");
+    let commands = verdict
+        .advice
+        .lines()
+        .filter(|line| line.starts_with("    "));
+    for line in commands {
+        assert!(
+            text(&e, &verdict).contains(line),
+            "{line} is not in one piece"
+        );
+    }
+    verdict.advice
+}
+
 #[test]
-fn no_agent_is_named_for_a_disk_of_this_machine() {
+fn no_agent_is_named_for_a_disk_or_a_server_of_this_machine() {
     let verdict = diagnose(&way(&[Stage::Generator, Stage::Queue, Stage::Disk], 20.0));
     assert!(verdict.limiter.len() > 1, "{verdict:?}");
-    assert!(!verdict.advice.contains("--agent"), "{}", verdict.advice);
-    let verdict = diagnose(&way(&OURS, 20.0));
-    assert!(verdict.advice.contains("--agent"), "{}", verdict.advice);
+    for advice in [verdict.advice, undecided(None, None)] {
+        assert!(!advice.contains("agent"), "{advice}");
+    }
+}
+
+#[test]
+fn what_only_an_agent_can_separate_has_the_commands_that_do() {
+    let advice = undecided(Some("192.0.2.7"), None);
+    let commands: Vec<&str> = advice
+        .lines()
+        .filter(|line| line.starts_with("    "))
+        .collect();
+    let expected = [
+        "    outboard tls init tls --name 192.0.2.7",
+        "    outboard agent --listen 192.0.2.7 --tls tls --token-file agent.token --allow-iperf3",
+        "    outboard doctor 'nbd://nas.lan/my film' --agent 192.0.2.7:10811 --agent-tls tls --agent-token-file agent.token",
+    ];
+    assert_eq!(commands, expected);
+    let advice = undecided(Some("2001:db8::7"), None);
+    assert!(advice.contains("--agent [2001:db8::7]:10811 "), "{advice}");
+}
+
+#[test]
+fn an_agent_that_was_given_is_not_advised_again() {
+    let advice = undecided(Some("192.0.2.7"), Some("nas.lan:10811"));
+    assert!(
+        advice.contains("The agent at nas.lan:10811 does not separate them"),
+        "{advice}"
+    );
+    assert!(!advice.contains("--agent"), "{advice}");
+    assert!(advice.contains("--allow-iperf3"), "{advice}");
 }
 
 #[test]
@@ -72,7 +121,7 @@ fn a_wire_and_a_server_that_were_not_measured_are_not_distinguished() {
         "{}",
         verdict.sentence
     );
-    assert!(verdict.advice.contains("iperf3"));
+    assert!(!verdict.advice.contains("agent"), "{}", verdict.advice);
 }
 
 #[test]

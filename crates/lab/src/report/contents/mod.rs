@@ -18,7 +18,7 @@ mod tools;
 mod trust;
 
 pub(super) use comparison::overview;
-pub(super) use trust::{noise, sureness, wear};
+pub(super) use trust::{noise, sureness, too_few, wear};
 
 use maud::Markup;
 

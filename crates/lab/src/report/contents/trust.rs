@@ -6,9 +6,10 @@ use crate::checks::{Check, Finding, Level};
 use crate::plan::Direction;
 use crate::report::short;
 use crate::report::summary::{Row, Summary, blocks_again};
-use crate::runner::SAME_FILESYSTEM;
+use crate::runner::{LAY_OUT, SAME_FILESYSTEM};
 use crate::stats::{Interval, VALUES_MIN};
 use crate::store::{RunRecord, Status};
+use crate::tools::{Tool, Writes};
 use crate::units::Bytes;
 
 pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
@@ -50,17 +51,79 @@ pub(super) fn trust(run: &RunRecord, summary: &Summary) -> Option<Section> {
     Some(Section::new("trust", "Can I trust it?", parts))
 }
 
-/// What fio wrote in all, where it wrote anything.
+/// What was written in all, where anything was: counted for fio, bounded for tools that have a bound.
 pub(in crate::report) fn wear(run: &RunRecord) -> Option<String> {
     let results = run.cells.iter().filter_map(|cell| cell.fio());
     let writes = results.filter(|result| result.direction == Direction::Write);
     let measured: u64 = writes.map(|result| result.bytes.0).sum();
-    let lay_outs = run.commands.iter().filter(|one| one.purpose == "lay-out");
+    let lay_outs = run.commands.iter().filter(|one| one.purpose == LAY_OUT);
     let laid_out = run.manifest.size.0.saturating_mul(lay_outs.count() as u64);
-    let written = Bytes(measured.saturating_add(laid_out));
-    (written.0 > 0).then(|| {
-        format!("The run wrote {written} to its targets, test files included: flash wears by that.")
-    })
+    let mut written = measured.saturating_add(laid_out);
+    let (mut is_bound, mut unbounded) = (false, Vec::new());
+    for (index, workload) in run.plan.workloads.iter().enumerate() {
+        let Some(kind) = workload.tool().map(Tool::kind) else {
+            continue;
+        };
+        let starts = run.cells.iter().filter(|cell| cell.workload == index);
+        let mut targets: Vec<usize> = starts.clone().map(|cell| cell.target).collect();
+        let starts = targets.len() as u64;
+        targets.sort_unstable();
+        targets.dedup();
+        let once = kind.laid_out().0.saturating_mul(targets.len() as u64);
+        let each = match kind.writes() {
+            Writes::AtMost(bytes) => bytes.0,
+            Writes::Nothing => 0,
+            Writes::AsMuchAsItCan if starts == 0 => 0,
+            Writes::AsMuchAsItCan => {
+                unbounded.push(workload.title.as_str());
+                0
+            }
+        };
+        let of_tool = once.saturating_add(each.saturating_mul(starts));
+        is_bound |= of_tool > 0;
+        written = written.saturating_add(of_tool);
+    }
+    if written == 0 && unbounded.is_empty() {
+        return None;
+    }
+    let most = if is_bound { "at most " } else { "" };
+    let more = match unbounded.is_empty() {
+        true => String::new(),
+        false => format!(
+            ", and what {} wrote, which is not counted",
+            unbounded.join(" and ")
+        ),
+    };
+    Some(format!(
+        "The run wrote {most}{} to its targets, test files included{more}: flash wears by that.",
+        Bytes(written)
+    ))
+}
+
+/// That there are too few blocks for an interval; none where there are enough of every result. A block that was stopped
+/// in its middle is none for the tests that it lacks.
+pub(in crate::report) fn too_few(run: &RunRecord, summary: &Summary) -> Option<String> {
+    let valid = summary.rows.iter().filter(|row| row.validity.is_usable());
+    let least = valid.map(|row| row.usable).min();
+    // Where nothing is valid, that is what is wrong with it.
+    let least = least.unwrap_or_else(|| blocks(run) as usize);
+    match least {
+        // An imported run has no blocks of its own.
+        _ if run.status == Status::Imported => None,
+        VALUES_MIN.. => None,
+        1 => Some(format!(
+            "Too few repeats: 1 block, and an interval takes {VALUES_MIN}."
+        )),
+        _ => Some(format!(
+            "Too few repeats: {least} blocks, and an interval takes {VALUES_MIN}."
+        )),
+    }
+}
+
+/// Blocks that were begun.
+fn blocks(run: &RunRecord) -> u32 {
+    let begun = run.cells.iter().map(|cell| cell.block + 1);
+    begun.max().unwrap_or(0)
 }
 
 /// How many results are good, and how wide the intervals are.
@@ -79,18 +142,8 @@ pub(in crate::report) fn sureness(run: &RunRecord, summary: &Summary) -> String 
         0 => format!("All {all} results are valid"),
         invalid => format!("{invalid} of {all} results are invalid and in no median"),
     };
-    let blocks = run
-        .cells
-        .iter()
-        .map(|cell| cell.block + 1)
-        .max()
-        .unwrap_or(0);
-    let few = match blocks {
-        // An imported run has no blocks of its own.
-        blocks if blocks as usize >= VALUES_MIN || run.status == Status::Imported => String::new(),
-        1 => format!("Too few repeats: 1 block, and an interval takes {VALUES_MIN}. "),
-        _ => format!("Too few repeats: {blocks} blocks, and an interval takes {VALUES_MIN}. "),
-    };
+    let blocks = blocks(run);
+    let few = too_few(run, summary).map_or_else(String::new, |few| few + " ");
     let results = format!("{few}{results}");
     let plural = if blocks == 1 { "" } else { "s" };
     let made = format!("{} measurements in {blocks} block{plural}", run.cells.len());

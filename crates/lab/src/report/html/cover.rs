@@ -36,7 +36,7 @@ pub(super) fn cover(run: &RunRecord, summary: &Summary) -> Markup {
                     }
                     (targets(run))
                 }
-                @if let Some(found) = &compared { div { (figure(found)) } }
+                @if let Some(found) = &compared { div { (figure(found, "Overview")) } }
             }
         }
     }

@@ -6,8 +6,9 @@ use super::parts::key;
 use crate::report::contents::{Figure, Table};
 use crate::report::data::lines_of;
 
-/// Everything of one figure.
-pub(super) fn figure(figure: &Figure) -> Markup {
+/// Everything of one figure. Titles are unique within their section only.
+pub(super) fn figure(figure: &Figure, section: &str) -> Markup {
+    let name = format!("{section}: {}", figure.title);
     let mut lines = vec![figure.table.head.clone()];
     lines.extend(figure.table.rows.iter().cloned());
     let file = format!("{}.csv", figure.file);
@@ -21,7 +22,7 @@ pub(super) fn figure(figure: &Figure) -> Markup {
             figcaption { (figure.caption) }
             details {
                 summary aria-label={ "Table: " (figure.title) } { "Table" }
-                (scrolled(&figure.title, &table(&figure.table, Some(&figure.title))))
+                (scrolled(&name, &table(&figure.table, Some(&figure.title))))
                 p class="csv" { a download=(file) href=(data_uri(&lines_of(&lines))) { "CSV" span class="unseen" { ": " (figure.title) } } }
             }
         }

@@ -40,7 +40,7 @@ fn one(run: &RunRecord, summary: &Summary, section: &Section, part: &ReportBlock
             ReportBlock::Text(text) => p class="soft" { (text) },
             ReportBlock::Targets => (targets(run)),
             ReportBlock::Kinds => (kinds()),
-            ReportBlock::Figure(found) => (figure(found)),
+            ReportBlock::Figure(found) => (figure(found, section.title)),
             ReportBlock::Table(found) => div class="card" { (scrolled(section.title, &table(found, Some(section.title)))) },
             ReportBlock::Facts { title, items } => div class="card" {
                 h3 { (title) }

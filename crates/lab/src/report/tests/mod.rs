@@ -6,6 +6,7 @@ mod page;
 mod remarks;
 mod runs;
 mod text;
+mod trust;
 mod wording;
 
 use crate::checks::{Check, Finding};

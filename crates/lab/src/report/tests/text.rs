@@ -474,10 +474,12 @@ fn what_disturbed_a_run_is_one_line_of_its_verdict_and_not_all_results_are_calle
         Finding::remark(Check::Noise, "a"),
         Finding::remark(Check::Noise, "b"),
     ];
+    run.cells[1].findings = vec![Finding::remark(Check::Thermal, "throttled")];
     run.manifest.targets[1].device = run.manifest.targets[0].device.clone();
     let said = verdict(&run, &Summary::of(&run), None).join(" ");
     assert!(!said.contains("results are valid"), "{said}");
-    let line = "Noise: 1 of 8 results are not steady; 1 of 48 measurements had other load or traffic; targets share \
-                the device loop0.";
+    let line = "Noise: 1 of 8 results are not steady; 1 of 48 measurements had other load or traffic; 1 of 48 \
+                measurements had heat or throttling; targets share the device loop0.";
     assert!(said.contains(line), "{said}");
+    assert!(table(&run).contains(line), "{}", table(&run));
 }

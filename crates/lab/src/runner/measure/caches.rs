@@ -30,7 +30,8 @@ impl ToolExecutor<'_> {
         let dropped = residency::drop_caches(file, self.prepared.size, everywhere, &mut |_| {
             !self.cancel.is_cancelled()
         });
-        if !reads {
+        // Nothing is looked for on a disk that was abandoned.
+        if !reads || self.cancel.is_cancelled() {
             return none;
         }
         Caches {

@@ -147,6 +147,7 @@ impl<'a> ToolExecutor<'a> {
             samples,
             elapsed,
             rate,
+            direction: made.direction(),
             load_cpu,
         };
         match (&made.outcome, &workload.job) {
@@ -210,6 +211,9 @@ impl Executor for ToolExecutor<'_> {
         // First the machines behind, so that nothing is read from them into what was dropped here.
         let drops_there = (!self.request.small).then(|| self.agents.drop_caches(&target.facts));
         let dropped_there = drops_there.flatten();
+        if self.cancel.is_cancelled() {
+            return Err(StopReason::Cancelled);
+        }
         let caches = self.drop_caches(workload, target);
         if self.cancel.is_cancelled() {
             return Err(StopReason::Cancelled);

@@ -15,6 +15,8 @@ use crate::runner::work_area::WorkArea;
 use crate::store::CommandLine;
 use crate::units::{Bytes, MIB, Nanos};
 
+/// The purpose of the command that writes a test file.
+pub(crate) const LAY_OUT: &str = "lay-out";
 /// Less than this written in the time for it, and the target is too slow for the plan.
 const LAID_OUT_MIN: Bytes = Bytes(4 * MIB);
 /// fio's time beyond what it was given, for the flush at the end.
@@ -94,7 +96,7 @@ impl Preparing<'_> {
         let limit = Nanos::from_ms(self.plan.data.layout_ms);
         let output = self.work.join("lay-out.json");
         let args = command::lay_out(ground.subject(), size, limit, self.seed, &output);
-        self.note("lay-out", &args);
+        self.note(LAY_OUT, &args);
         let cannot = |why: String| {
             LabError::BadRequest(format!(
                 "cannot write a test file to {}: {why}",

@@ -12,12 +12,14 @@ mod for_fio;
 mod programs;
 mod target;
 
+pub(crate) use for_fio::LAY_OUT;
 pub(super) use for_fio::{PreparedFile, engine_for};
 pub(super) use programs::Tools;
 pub(super) use target::ReadyTarget;
 
 use super::agents::Agents;
 use super::build::Site;
+use super::dry_run;
 use super::progress::Progress;
 use super::remarks;
 use super::request::{Cancel, RunRequest, TargetSpec};
@@ -91,6 +93,17 @@ impl Prepared {
         }
     }
 
+    /// Remarks that the plan was made smaller than it was `given`, for its targets.
+    pub(super) fn note_fitted(&mut self, given: Bytes, fitted: Bytes) {
+        if fitted < given {
+            let count = self.targets.len();
+            self.findings.push(Finding::of_run(format!(
+                "test files have {fitted} instead of {given}, and write tests write less: more is beyond the plan's \
+                 bound on {count} targets"
+            )));
+        }
+    }
+
     /// Removes the test files; what stays is a finding.
     pub(super) fn remove(self) -> Vec<Finding> {
         self.targets
@@ -116,6 +129,9 @@ pub(super) fn prepare(
     let work = tempfile::tempdir()
         .map_err(|error| LabError::system("make a temporary directory", error))?;
     let seed = request.seed.unwrap_or_else(draw_seed);
+    if let Some(wear) = dry_run::wear(request) {
+        progress.remark(&wear);
+    }
     progress.phase("measuring what this machine's sockets and memory carry");
     let measured = MeasuredCeilings::now();
     let mut readied = PreparedFile {

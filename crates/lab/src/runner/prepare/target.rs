@@ -5,7 +5,6 @@ use std::path::Path;
 use crate::Cancel;
 use crate::checks::alignment::DiskSegment;
 use crate::checks::cache::Dropped;
-use crate::checks::ceiling::Ceiling;
 use crate::checks::direct::DioAlign;
 use crate::host::{
     KnownTarget, MeasuredCeilings, TargetFacts, alignment, data, residency, target_facts,
@@ -52,16 +51,19 @@ pub(super) fn ready(
         let mut drop = || (!keeps_caches).then(|| residency::drop_caches(file, size, true, tick));
         // A device that answers at once makes every page look resident; then the question is no use.
         drop();
-        facts.data = data::look(file, size);
-        drops = drop();
-        shows_cache =
-            drops.is_some() && residency::look(file, size).is_some_and(|found| found.part() < 0.02);
+        // A disk that did not let go of its writes would not answer a read either.
+        if !cancel.is_cancelled() {
+            facts.data = data::look(file, size);
+            drops = drop();
+        }
+        shows_cache = drops.is_some()
+            && !cancel.is_cancelled()
+            && residency::look(file, size).is_some_and(|found| found.part() < 0.02);
     }
     let device = facts.device.as_deref();
     let mut segments = device.map(alignment::segments).unwrap_or_default();
     segments.extend(spec.disk.segments.iter().cloned());
-    let throttle = spec.disk.throttle.map(Ceiling::of_throttle);
-    facts.ceilings.extend(throttle);
+    facts.ceilings.extend(spec.disk.throttle.ceilings());
     ReadyTarget {
         ground,
         facts,

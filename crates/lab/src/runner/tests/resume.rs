@@ -94,6 +94,12 @@ fn a_stopped_run_goes_on_and_ends_with_every_block_under_its_own_number() {
         .map(|cell| (cell.block, cell.workload, cell.target))
         .collect();
     assert_eq!((record.cells.len(), slots.len()), (20, 20));
+    // Test files are written again, which wears as much as the first time.
+    let purposes = record
+        .commands
+        .iter()
+        .map(|command| command.purpose.as_str());
+    assert_eq!(purposes.filter(|one| *one == "lay-out").count(), 4);
     // Time goes on where it stopped.
     let started: Vec<u64> = record.cells.iter().map(|cell| cell.started.0).collect();
     assert!(started.is_sorted(), "{started:?}");

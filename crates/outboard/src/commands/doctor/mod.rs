@@ -14,10 +14,10 @@ use lab_drivers::doctor::{DoctorRequest, DoctorTarget, examine};
 use serde::Serialize;
 
 use self::disks::OwnResolver;
+use crate::abandonable;
 use crate::commands::lab::agents::AgentArgs;
 use crate::failure::Failure;
 use crate::graph::{ByteSize, Disk, resolve};
-use crate::interrupt::Interrupt;
 use crate::output::Format;
 
 /// Default of the requests at once: enough that a disk is busy, few enough for a fair latency.
@@ -107,6 +107,9 @@ struct Diagnosis {
 /// Examines the target and prints what limits it.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     args.check()?;
+    let Some(interrupt) = abandonable::watch()? else {
+        return Ok(());
+    };
     let target = target(args)?;
     let request = DoctorRequest {
         target: args.target.clone(),
@@ -117,7 +120,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         buffered: args.buffered,
         server_pid: args.server_pid,
         agents: args.agents.specs(None)?,
-        cancel: Cancel::from_flag(Interrupt::watch()?.flag()),
+        cancel: Cancel::from_flag(interrupt.flag()),
         disks: &OwnResolver,
     };
     let examinations = examine(&request, &target)?;

@@ -64,6 +64,7 @@ impl AgentArgs {
                 address: AgentAddress {
                     dial: Arc::new(self.dialler(place)?),
                     token: read(file)?,
+                    cancel: lab::Cancel::default(),
                 },
                 server_port: self.agent_server_port.or(server_port),
             })

@@ -4,14 +4,15 @@ use attach::{AttachError, AttachRequest, Attachment};
 use lab::checks::alignment::DiskSegment;
 use lab::host::safety::ExportContent;
 use lab::plan::Target;
-use lab::runner::{BuildContext, DiskFacts};
+use lab::runner::{BuildContext, DiskFacts, ThrottleBounds};
 use lab::units::{Bytes, Rate};
 use lab_drivers::build::{DiskAccess, WriteRules};
 
 use super::write_rules::OwnWriteRules;
 use crate::commands::{attach as attachments, inspect};
 use crate::graph::resolve;
-use crate::graph::segments::{BLOCK, bytes_per_second, segments};
+use crate::graph::segments::{BLOCK, segments};
+use crate::graph::throttle_bounds::byte_rates;
 
 /// The disks of this program.
 #[derive(Debug)]
@@ -46,9 +47,14 @@ impl DiskAccess for OwnDisks {
             on_lower: Bytes(0),
             physical: Bytes(BLOCK),
         });
+        let (rates, rate) = (byte_rates(&named.disk), |rate| Rate(rate as f64));
         DiskFacts {
             segments: segments.collect(),
-            throttle: bytes_per_second(&named.disk).map(|rate| Rate(rate as f64)),
+            throttle: ThrottleBounds {
+                any: rates.any.map(rate),
+                read: rates.read.map(rate),
+                write: rates.write.map(rate),
+            },
         }
     }
 

@@ -7,6 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lab::Progress;
 use lab::runner::CellProgress;
 
+use crate::output::{self, Format};
+
 /// The longest target name that is drawn.
 const NAME_MAX: usize = 28;
 
@@ -16,11 +18,13 @@ pub(super) struct Bar {
     bar: ProgressBar,
     /// The last figure of each test on each target.
     figures: BTreeMap<(String, usize), String>,
+    /// Programs get no remarks.
+    format: Format,
 }
 
 impl Bar {
     /// An empty one.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(format: Format) -> Self {
         let bar = ProgressBar::new(0);
         let template = "{bar:24} {pos} of {len}  {wide_msg}";
         let bar = match ProgressStyle::with_template(template) {
@@ -30,6 +34,7 @@ impl Bar {
         Self {
             bar,
             figures: BTreeMap::new(),
+            format,
         }
     }
 }
@@ -38,6 +43,12 @@ impl Progress for Bar {
     fn phase(&mut self, what: &str) {
         self.bar.set_message(what.to_owned());
         self.bar.tick();
+    }
+
+    fn remark(&mut self, what: &str) {
+        if matches!(self.format, Format::Text) {
+            self.bar.suspend(|| output::note(what));
+        }
     }
 
     fn cell_started(&mut self, cell: &CellProgress<'_>) {

@@ -16,6 +16,7 @@ use super::disk_access::OwnDisks;
 use super::disk_targets::{self, RunTarget};
 use super::progress::Bar;
 use super::{StoreArgs, chosen};
+use crate::abandonable;
 use crate::completion;
 use crate::failure::Failure;
 use crate::graph::ByteSize;
@@ -126,7 +127,9 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
             .map_err(Failure::new)?;
         return format.print(&told, || told.to_string());
     }
-    let interrupt = Interrupt::watch()?;
+    let Some(interrupt) = abandonable::watch()? else {
+        return Ok(());
+    };
     let targets = attached(&args)?;
     let number = resumed.as_ref().map(|(run, _)| *run);
     let mut request = match resumed {
@@ -188,7 +191,7 @@ fn measured(
 ) -> Result<(), Failure> {
     let cancel = Cancel::from_flag(interrupt.flag());
     let mut builder = TargetBuilder::new(Box::new(OwnDisks));
-    let mut bar = Bar::new();
+    let mut bar = Bar::new(format);
     let made = match resumed {
         Some(run) => lab::resume(request, run, &mut builder, &mut bar, &cancel),
         None => lab::run(request, &mut builder, &mut bar, &cancel),

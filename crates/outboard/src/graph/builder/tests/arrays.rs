@@ -9,9 +9,15 @@ use nodes::array::{ConsistencyChoice, CreateOptions, NewMember, create};
 use super::{MIB, image, in_folder, marked, open, opened, read, refused, with_folder, write};
 use crate::graph::builder::{BuildError, Builder};
 use crate::graph::resolve;
+use crate::graph::throttle_bounds::byte_rates;
 
 /// Makes a RAID 0 of the files `a` and `b`.
 async fn striped(folder: &Path) {
+    made(folder, Level::Raid0, Some(65_536)).await;
+}
+
+/// Makes an array of the files `a` and `b`.
+async fn made(folder: &Path, level: Level, chunk: Option<u64>) {
     let mut members = Vec::new();
     for name in ["a", "b"] {
         image(&folder.join(name), 16 * MIB, 7);
@@ -25,9 +31,9 @@ async fn striped(folder: &Path) {
     }
     let options = CreateOptions {
         journal: None,
-        level: Level::Raid0,
+        level,
         layout: None,
-        chunk: Some(65_536),
+        chunk,
         version: Version::V1_2,
         name: "nas:media".to_owned(),
         consistency: ConsistencyChoice::Resync,
@@ -64,6 +70,22 @@ fn an_array_is_opened_of_its_members_in_any_order() {
         let way = built.locate(65_536 + 512);
         let names: Vec<_> = way.iter().map(|step| step.built.about.clone()).collect();
         assert!(names[1].ends_with("/b"), "{names:?}");
+    });
+}
+
+/// Reads of both are added up; of the level nothing is known before there are superblocks.
+#[test]
+fn a_throttled_mirror_writes_as_fast_as_its_slowest_member() {
+    with_folder(async |folder| {
+        let text = "array(throttle(@a,bytes=900/s),throttle(@b,bytes=200/s))";
+        let rates = || {
+            let named = resolve(&in_folder(folder, text)).expect("an expression");
+            let found = byte_rates(&named.disk);
+            (found.any, found.read, found.write)
+        };
+        assert_eq!(rates(), (Some(1100), Some(1100), Some(1100)));
+        made(folder, Level::Raid1, None).await;
+        assert_eq!(rates(), (Some(1100), Some(1100), Some(200)));
     });
 }
 

@@ -1,0 +1,132 @@
+//! A table of real rigged systems, the truth of each next to the doctor's verdict: `cargo xtask soak doctor` runs it.
+//!
+//! # Invariants
+//!
+//! * Every system is held by a limiter of a few 10 MB/s, so that no core is needed for it.
+//! * No verdict is wrong: a single part that is not the truth, or with a cause that is not, and more than two parts.
+//! * At most one in ten is undecided: the truth is one of two parts that are named.
+//!
+//! # What it does not do
+//!
+//! It is left out of `cargo xtask test`: it takes twenty minutes.
+
+mod start;
+mod systems;
+
+use outboard_tests::image::Folder;
+use serde_json::Value;
+use testkit::requires;
+
+use self::start::start;
+use super::network::{Network, can_make_networks};
+use super::{alone, diagnoses, doctor, limiter, runs_long_tests};
+
+/// Only systems with this in their titles are examined.
+const SYSTEMS: &str = "OUTBOARD_DOCTOR_SYSTEMS";
+
+/// For each verdict.
+const SECONDS: u32 = 20;
+/// The least number of systems that the table has.
+const SYSTEMS_MIN: usize = 60;
+
+fn grade(told: &Value, truth: (&str, &str)) -> &'static str {
+    let named = limiter(told);
+    let cause = told["verdict"]["cause"]["kind"].as_str();
+    match named.as_slice() {
+        [only] if only == truth.0 && (truth.1.is_empty() || Some(truth.1) == cause) => "right",
+        [one, other] if one == truth.0 || other == truth.0 => "undecided",
+        _ => "WRONG",
+    }
+}
+
+#[test]
+fn a_wrong_cause_and_more_than_two_parts_are_wrong() {
+    let told = |limiter: &[&str], cause: &str| {
+        let verdict = serde_json::json!({ "limiter": limiter, "cause": { "kind": cause } });
+        serde_json::json!({ "verdict": verdict })
+    };
+    let truth = ("server", "quota");
+    for (limiter, cause, expected) in [
+        (&["server"][..], "quota", "right"),
+        (&["server"], "crowded", "WRONG"),
+        (&["wire"], "quota", "WRONG"),
+        (&["wire", "server"], "", "undecided"),
+        (&["wire", "disk"], "", "WRONG"),
+        (&["wire", "server", "disk"], "", "WRONG"),
+        (&[], "", "WRONG"),
+    ] {
+        assert_eq!(
+            grade(&told(limiter, cause), truth),
+            expected,
+            "{limiter:?} {cause}"
+        );
+    }
+}
+
+#[test]
+fn the_table_has_systems_of_each_kind_under_titles_of_their_own() {
+    let mut titles: Vec<String> = systems::all().iter().map(|one| one.title()).collect();
+    assert!(titles.len() >= SYSTEMS_MIN, "{}", titles.len());
+    titles.sort_unstable();
+    titles.dedup();
+    assert_eq!(titles.len(), systems::all().len());
+}
+
+#[test]
+fn every_rigged_system_gets_the_right_verdict() {
+    if !runs_long_tests() {
+        return;
+    }
+    let needs = ["nbdkit", "qemu-nbd", "nbd-server"].map(requires::command);
+    if !can_make_networks() || !requires::all(&needs) {
+        return;
+    }
+    let _alone = alone();
+    let network = Network::new();
+    let mut grades: Vec<&str> = Vec::new();
+    let wanted = std::env::var(SYSTEMS).unwrap_or_default();
+    for system in systems::all()
+        .into_iter()
+        .filter(|system| system.title().contains(&wanted))
+    {
+        let folder = Folder::new();
+        let Some(server) = start(&system, &folder, &network) else {
+            eprintln!("| {} | | | | skipped |", system.title());
+            continue;
+        };
+        let agent = system
+            .with_agent
+            .then(|| network.agent(&folder, &["--allow-iperf3"]));
+        let mut command = doctor(&folder, SECONDS, &[&server.target]);
+        command.args(system.options);
+        server
+            .runtime()
+            .map(|folder| command.env("OUTBOARD_RUNTIME_DIR", folder));
+        if let Some((_, address)) = &agent {
+            command.args(["--agent", address, "--agent-insecure"]);
+            command.args(["--agent-token-file", &folder.at("token")]);
+        }
+        let told = diagnoses(&mut command)[system.answer()].clone();
+        let grade = grade(&told, system.truth);
+        let rate = told["examination"]["rate"].as_f64().unwrap_or_default() / 1e6;
+        let named = limiter(&told).join(", ");
+        let (part, cause) = system.truth;
+        eprintln!(
+            "| {} | {rate:.1} | {part} {cause} | {named} | {grade} |",
+            system.title()
+        );
+        grades.push(grade);
+        server.end();
+    }
+    let count = |wanted: &str| grades.iter().filter(|grade| **grade == wanted).count();
+    eprintln!(
+        "{} systems: {} right, {} undecided",
+        grades.len(),
+        count("right"),
+        count("undecided")
+    );
+    assert_eq!(count("WRONG"), 0);
+    let undecided = count("undecided");
+    // Of a few systems that were chosen, one may be.
+    assert!(undecided * 10 <= grades.len() || (!wanted.is_empty() && undecided <= 1));
+}
