@@ -96,3 +96,35 @@ fn use_disk(outboard: &dyn Fn(&[&str]) -> Result<Command>, folder: &Path) -> Res
     ensure!(inspected.contains("64"), "inspect printed {inspected}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_binary_that_runs_is_the_one_in_the_package_or_in_the_tarball() {
+        let work = tempfile::tempdir().unwrap();
+        let tree = work.path().join("outboard-1-linux-arm64");
+        fs::create_dir_all(tree.join("DEBIAN")).unwrap();
+        fs::create_dir_all(tree.join("usr/bin")).unwrap();
+        fs::create_dir_all(tree.join("bin")).unwrap();
+        let control = "Package: outboard\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: c\n";
+        fs::write(tree.join("DEBIAN/control"), control).unwrap();
+        fs::write(tree.join("usr/bin/outboard"), "packed").unwrap();
+        let package = work.path().join("outboard_1_arm64.deb");
+        let mut pack = Command::new("dpkg-deb");
+        shell::output(pack.arg("--build").arg(&tree).arg(&package)).unwrap();
+        let other = work.path().join("outboard-dbgsym_1_arm64.deb");
+        let binary = unpack(&[other, package], &work.path().join("a")).unwrap();
+        assert_eq!(fs::read(binary).unwrap(), b"packed");
+        fs::remove_dir_all(tree.join("usr")).unwrap();
+        fs::write(tree.join("bin/outboard"), "static").unwrap();
+        let tarball = work.path().join("outboard-1-linux-arm64.tar.gz");
+        let mut tar = Command::new("tar");
+        tar.arg("-czf").arg(&tarball).arg("-C").arg(work.path());
+        shell::output(tar.arg("outboard-1-linux-arm64")).unwrap();
+        let binary = unpack(&[tarball], &work.path().join("b")).unwrap();
+        assert_eq!(fs::read(binary).unwrap(), b"static");
+        assert!(unpack(&[], &work.path().join("c")).is_err());
+    }
+}
