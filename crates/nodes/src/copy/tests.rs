@@ -3,3 +3,4 @@
 mod data;
 mod pure;
 mod ranges;
+mod resume_worlds;
