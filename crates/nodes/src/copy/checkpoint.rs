@@ -19,7 +19,7 @@ use super::{CopyError, CopyProgress};
 /// The pause after a checkpoint is so many times as long as the checkpoint took, at least.
 const PAUSE_FACTOR: u32 = 10;
 
-/// Makes checkpoints of the copy to `target` whose progress this is, with a pause of `interval` or more before each, until it is
+/// Makes checkpoints of the copy to `target` with this progress, with a pause of `interval` or more before each, until it is
 /// dropped. `pause` waits; `record` keeps the position up to which all is durable.
 ///
 /// # Errors

@@ -16,7 +16,7 @@
 //!
 //! # What it does not do
 //!
-//! It keeps no state: that of a copy that can be resumed is its caller's, who learns from [`checkpoints`] what is durable. It takes
+//! It keeps no state of a copy that can be resumed: [`checkpoints`] reports to the caller what is durable. It takes
 //! no snapshot: a source that is written meanwhile is copied as it is found, piece by piece.
 
 mod checkpoint;
@@ -258,7 +258,6 @@ impl<'a> Mover<'a> {
         let first = self.ranges.first().map_or(self.size, |range| range.offset);
         let mut pending = Pending::new(first);
         loop {
-            progress.set_position(pending.position());
             while flights.len() < self.in_flight
                 && let Some(piece) = queue.pop(self.max)
             {
@@ -275,6 +274,7 @@ impl<'a> Mover<'a> {
                 let work = self.start(piece);
                 flights.push(async move { (start, work.await) });
             }
+            progress.set_position(pending.position());
             // Ahead of the pieces, but not without bound.
             let wants_map = mapping.is_some() && queue.len() < EXTENTS_MANY;
             if flights.is_empty() && !wants_map {

@@ -42,6 +42,7 @@ pub(super) const PAGES: [GuidePage; 3] = [
             include_str!("../../../../../docs/formats/overlay.md"),
             include_str!("../../../../../docs/formats/client-overlays.md"),
             include_str!("../../../../../docs/formats/writer.md"),
+            include_str!("../../../../../docs/formats/copy-state.md"),
         ],
     },
 ];
