@@ -25,6 +25,7 @@ mod contents;
 mod control;
 mod copyright;
 mod emulation;
+mod musl;
 mod newcomer;
 mod reproduction;
 mod tarball;

@@ -18,6 +18,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
+use super::musl;
 use crate::packages::{self, Package};
 use crate::shell;
 
@@ -168,10 +169,17 @@ impl Target {
         let triple = self.triple().replace('-', "_");
         let cross = format!("{}-gcc", self.architecture.toolchain());
         let compiler = if self.is_native()? { "cc" } else { &cross };
-        if !self.is_native()? {
-            command.env(format!("CC_{triple}"), &cross);
-        } else if self.libc == Libc::Musl {
-            command.env(format!("CC_{triple}"), "musl-gcc");
+        let of_crates = match (self.is_native()?, self.libc) {
+            (true, Libc::Gnu) => None,
+            (true, Libc::Musl) => Some(PathBuf::from("musl-gcc")),
+            (false, Libc::Gnu) => Some(PathBuf::from(&cross)),
+            (false, Libc::Musl) => {
+                fs::create_dir_all(folder)?;
+                Some(musl::compiler(self.architecture.name(), &cross, folder)?)
+            }
+        };
+        if let Some(of_crates) = of_crates {
+            command.env(format!("CC_{triple}"), of_crates);
         }
         let variable = format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase());
         command.env(variable, self.linker(compiler, folder)?);

@@ -11,12 +11,15 @@
 //! * At most [`CopyOptions::in_flight`] pieces of [`PIECE_MAX`] bytes are in memory.
 //! * The target's disk works from the beginning: behind what is written its pages are written out, or
 //!   it is flushed, while the copy goes on. The flush at the end is a short one.
+//! * All that is to be copied below [`CopyProgress::position`] is written: after a flush that began later, a copy of the
+//!   rest makes the target whole.
 //!
 //! # What it does not do
 //!
-//! It resumes nothing and takes no snapshot: a source that is written meanwhile is copied as it is
-//! found, piece by piece.
+//! It keeps no state of a copy that can be resumed: [`checkpoints`] reports to the caller what is durable. It takes
+//! no snapshot: a source that is written meanwhile is copied as it is found, piece by piece.
 
+mod checkpoint;
 mod error;
 mod pieces;
 mod plan;
@@ -25,12 +28,14 @@ mod progress;
 mod tests;
 mod writeback;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::{Extent, IoError, Node, Range};
 use futures_util::future::try_join;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered, StreamExt};
 
+pub use self::checkpoint::checkpoints;
 pub use self::error::CopyError;
 use self::pieces::{Disks, spread};
 use self::plan::{Action, CELL_MIN, CopyQueue, CopyWindow, DataRun, PieceMax};
@@ -175,6 +180,26 @@ struct Mover<'a> {
     max: PieceMax,
 }
 
+/// Which pieces are not copied yet: those in flight and all from `next` on. Pieces start in the order of the disk.
+struct Pending {
+    starts: BTreeSet<u64>,
+    next: u64,
+}
+
+impl Pending {
+    const fn new(next: u64) -> Self {
+        Self {
+            starts: BTreeSet::new(),
+            next,
+        }
+    }
+
+    /// All below is copied.
+    fn position(&self) -> u64 {
+        self.starts.first().copied().unwrap_or(self.next)
+    }
+}
+
 /// What is known of a window of both disks.
 struct Mapped {
     range: Range,
@@ -230,36 +255,48 @@ impl<'a> Mover<'a> {
         };
         let mut mapping = map_from(0, len);
         let mut behind = Behind::new(self.disks.clone(), self.options);
+        let first = self.ranges.first().map_or(self.size, |range| range.offset);
+        let mut pending = Pending::new(first);
         loop {
             while flights.len() < self.in_flight
                 && let Some(piece) = queue.pop(self.max)
             {
-                match piece.action {
-                    Action::Keep => progress.add(&Counts {
+                pending.next = piece.range.end();
+                if piece.action == Action::Keep {
+                    progress.add(&Counts {
                         kept: piece.range.len,
                         ..Counts::default()
-                    }),
-                    _ => flights.push(self.start(piece)),
+                    });
+                    continue;
                 }
+                let start = piece.range.offset;
+                pending.starts.insert(start);
+                let work = self.start(piece);
+                flights.push(async move { (start, work.await) });
             }
+            progress.set_position(pending.position());
             // Ahead of the pieces, but not without bound.
             let wants_map = mapping.is_some() && queue.len() < EXTENTS_MANY;
             if flights.is_empty() && !wants_map {
+                progress.set_position(self.size);
                 return behind.finish().await;
             }
             let map = async { mapping.as_mut().expect("it is asked for").await };
+            // In one order, so that a seeded world replays; a map is the rarest of them.
             tokio::select! {
-                Some(counts) = flights.next() => {
-                    let counts = counts?;
-                    progress.add(&counts);
-                    behind.wrote(counts.written);
-                }
-                ended = behind.ended() => ended?,
+                biased;
                 mapped = map, if wants_map => {
                     let mapped = mapped?;
                     len = next_window(len, mapped.source.len() + mapped.target.len());
                     mapping = map_from(mapped.range.end(), len);
                     queue.extend(self.decide(&mapped));
+                }
+                ended = behind.ended() => ended?,
+                Some((start, counts)) = flights.next() => {
+                    let counts = counts?;
+                    pending.starts.remove(&start);
+                    progress.add(&counts);
+                    behind.wrote(counts.written);
                 }
             }
         }

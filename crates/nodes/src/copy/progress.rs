@@ -45,6 +45,7 @@ pub struct CopyProgress {
     zeroed: AtomicU64,
     kept: AtomicU64,
     verified: AtomicU64,
+    position: AtomicU64,
 }
 
 impl CopyProgress {
@@ -69,6 +70,16 @@ impl CopyProgress {
             kept: load(&self.kept),
             verified: load(&self.verified),
         }
+    }
+
+    /// All that is to be copied below this byte is written to the target, though not durable before a flush that begins now.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_position(&self, position: u64) {
+        self.position.store(position, Ordering::Release);
     }
 
     pub(super) fn enter(&self, stage: CopyStage) {

@@ -6,6 +6,7 @@ mod attach;
 mod config;
 mod contents;
 mod copy;
+mod copy_resume;
 mod create;
 mod disk;
 mod export_changes;

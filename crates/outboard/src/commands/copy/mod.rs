@@ -8,23 +8,28 @@
 //! * With `--bitmap`, only ranges that are dirty in it are read and written. The target is neither made nor emptied.
 //! * Success is reported after the target was flushed (and compared, with `--verify`).
 //! * An array that is the target, or part of it, is marked clean behind the copy, however the copy ends.
-//! * A file that this command made is removed unless it is whole; every other target that was left
+//! * A file that this command made is removed unless it is whole or can be resumed; every other target that was left
 //!   half written is named as such.
+//! * While a copy can be resumed, its state is in a file; with a copy that has come to its end, that is gone.
 
 mod bitmap;
 mod ends;
+mod outcome;
 mod progress;
+mod resume;
+mod state_file;
 mod target;
 
-use std::fmt::Display;
-use std::time::Duration;
+use std::path::PathBuf;
 
-use block::{Errno, Node};
+use block::{Node, Range};
 use clap::ValueEnum;
 use engine::clock;
 use indicatif::HumanBytes;
 use nbd::client::limits::CONNECTIONS_MAX;
-use nodes::copy::{CopyError, CopyOptions, CopyProgress, Counts, IN_FLIGHT_MAX, copy, verify};
+use nodes::copy::{
+    CopyError, CopyOptions, CopyProgress, Counts, IN_FLIGHT_MAX, checkpoints, copy, verify,
+};
 use serde::Serialize;
 
 use crate::arrays;
@@ -34,7 +39,9 @@ use crate::interrupt::Interrupt;
 use crate::output::Format;
 use bitmap::DirtyBitmap;
 use ends::Ends;
+use outcome::Outcome;
 use progress::Watch;
+use resume::Resume;
 use target::{CopyTarget, Prepared};
 
 /// Arguments of `copy`.
@@ -54,6 +61,11 @@ pub(crate) struct Args {
     /// the rest
     #[arg(long, value_name = "NAME", conflicts_with = "force")]
     bitmap: Option<String>,
+
+    /// Continue an interrupted copy. Its state is TARGET.outboard-copy where the target is a file; for any other target, FILE
+    /// must be given from the first run on
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "bitmap")]
+    resume: Option<Option<PathBuf>>,
 
     /// Read both back afterwards and compare them
     #[arg(long)]
@@ -99,8 +111,8 @@ fn between<const MAX: usize>(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("a number from 1 to {MAX} is wanted"))
 }
 
-/// How long a target may take to finish what was on its way when the copy was given up.
-const SETTLE: Duration = Duration::from_secs(5);
+/// What to do about a file that holds something.
+const FORCE: &str = "--force writes over it";
 
 /// What was done, for programs.
 #[derive(Debug, Serialize)]
@@ -108,6 +120,9 @@ struct Done<'a> {
     source: &'a str,
     target: &'a str,
     size: u64,
+    /// Where an interrupted copy was continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumed: Option<u64>,
     /// The metadata context of the bitmap.
     #[serde(skip_serializing_if = "Option::is_none")]
     bitmap: Option<&'a str>,
@@ -129,10 +144,12 @@ struct Done<'a> {
 /// Copies.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let ends = Ends::find(&args.source, &args.target)?;
-    let target = match &args.bitmap {
-        Some(_) => CopyTarget::find_existing(&ends.target, &ends.source)?,
-        None => CopyTarget::find(&ends.target, args.force)?,
-    };
+    let mut resume = Resume::find(args.resume.as_ref(), &ends.target)?;
+    let target = find_target(args, &ends, resume.as_ref())?;
+    if args.bitmap.is_some() {
+        // It is not resumed, but repeated.
+        resume = None;
+    }
     let interrupt = Interrupt::watch()?;
     let config = engine::Config {
         backend: engine::BackendChoice::Auto,
@@ -145,10 +162,30 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
             interrupt,
             cores,
             bitmap: None,
+            resume,
         };
         Box::pin(copying.run(target, format)).await
     };
     engine::run(&config, main).map_err(|error| Failure::because("cannot start", &error))?
+}
+
+/// What is at the target.
+fn find_target(args: &Args, ends: &Ends, resume: Option<&Resume>) -> Result<CopyTarget, Failure> {
+    let target = &ends.target;
+    if args.bitmap.is_some() {
+        if let Some(resume) = resume {
+            resume.refuse_incomplete(target)?;
+        }
+        return CopyTarget::find_existing(target, &ends.source);
+    }
+    if let Some(resume) = resume
+        && let Some(path) = resume.continued_path(target)
+    {
+        return CopyTarget::find_resumed(path, resume.file.path());
+    }
+    let force = args.force || resume.is_some_and(Resume::is_continued);
+    let hint = resume.map_or_else(|| FORCE.to_owned(), Resume::overwrite_hint);
+    CopyTarget::find(target, force, &hint)
 }
 
 /// One copy.
@@ -159,15 +196,8 @@ struct Copying<'a> {
     cores: engine::Handle,
     /// What is dirty, for an incremental copy.
     bitmap: Option<DirtyBitmap>,
-}
-
-/// What came of the work on two disks.
-enum Outcome {
-    Finished,
-    Failed(CopyError),
-    /// Nothing was written.
-    Refused(Failure),
-    Interrupted,
+    /// For a copy that can be resumed.
+    resume: Option<Resume>,
 }
 
 impl Copying<'_> {
@@ -185,7 +215,8 @@ impl Copying<'_> {
             .unless_interrupted(sources.build(&self.ends.source))
             .await??;
         let size = source.geometry().size;
-        let mut prepared = target.prepare(size).await?;
+        let state = self.resume.as_ref().map(|resume| resume.file.clone());
+        let mut prepared = target.prepare(size, state.as_ref()).await?;
         let mut targets = Builder::new(false)
             .with_every_byte()
             .with_connections(connections);
@@ -193,21 +224,24 @@ impl Copying<'_> {
             .unless_interrupted(targets.build(&self.ends.target))
             .await??;
         let progress = CopyProgress::default();
-        let outcome = match self.refuse_size(&source, &target) {
+        let ready = self.begin(&source, &target).await;
+        let outcome = match ready {
             Ok(()) => self.apply(&source, &target, &prepared, &progress).await,
             Err(failure) => Outcome::Refused(failure),
         };
         let counts = progress.counts();
-        if matches!(outcome, Outcome::Interrupted) {
-            // What is on its way may not land on what is left behind.
-            drop(clock::timeout(SETTLE, target.settle()).await);
-        }
+        let is_kept = self.keep_state(&outcome, &target, &progress).await;
         let copied = match outcome {
-            Outcome::Finished => prepared.finish(size),
+            Outcome::Finished => {
+                let finished = prepared.finish(size);
+                // What is durable after a failed sync is not known either.
+                let removed = self.remove_state(false);
+                finished.and(removed)
+            }
             Outcome::Refused(failure) => Err(failure),
-            Outcome::Failed(error) => Err(self.failed(error, prepared, size, &counts)),
+            Outcome::Failed(error) => Err(self.failed(error, prepared, is_kept, size, &counts)),
             Outcome::Interrupted => {
-                let state = self.state(prepared, size, &counts);
+                let state = self.state(prepared, is_kept, size, &counts);
                 Err(Failure::new(format!("interrupted: {state}")))
             }
         };
@@ -217,6 +251,26 @@ impl Copying<'_> {
         finished?;
         let seconds = clock::now().saturating_duration_since(start).as_secs_f64();
         self.report(size, &counts, seconds, format)
+    }
+
+    /// Refuses disks that are not those of the bitmap, or of the copy that is continued.
+    async fn begin(&mut self, source: &Node, target: &Node) -> Result<(), Failure> {
+        self.refuse_size(source, target)?;
+        let Some(mut resume) = self.resume.take() else {
+            return Ok(());
+        };
+        let (from, to) = (&self.ends.source, &self.ends.target);
+        let begun = resume.begin((from, source), (to, target));
+        let continues = resume.position() > 0;
+        self.resume = Some(resume);
+        begun?;
+        match &self.resume {
+            Some(resume) if continues => {
+                let compared = resume.compare((&from.text, source), (&to.text, target));
+                self.unless_interrupted(compared).await?
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Waits for a disk to be opened: its server may take its time.
@@ -281,18 +335,32 @@ impl Copying<'_> {
             target_file: prepared.file(),
             cores: Some(self.cores.clone()),
         };
+        let size = source.geometry().size;
+        let resumed = self.resume.as_ref().map_or(0, Resume::position);
+        let mut rest = options.clone();
+        if resumed > 0 {
+            rest.ranges = Some(vec![Range::new(resumed, size - resumed)]);
+        }
         let work = async {
-            copy(source.clone(), target.clone(), &options, progress).await?;
+            copy(source.clone(), target.clone(), &rest, progress).await?;
             if self.args.verify {
+                if let Some(resume) = &self.resume
+                    && resume.file.position().is_some()
+                {
+                    // It was flushed: an interruption from here on costs no copying.
+                    resume.record(size).await?;
+                }
                 verify(source.clone(), target.clone(), &options, progress).await?;
             }
             Ok(())
         };
-        let watch = Watch::new(
-            self.total(source.geometry().size),
-            progress,
-            &self.interrupt,
-        );
+        let work = async {
+            tokio::select! {
+                done = work => done,
+                error = self.checkpoints(target, progress) => Err(error),
+            }
+        };
+        let watch = Watch::new(self.total(size), resumed, progress, &self.interrupt);
         match watch.until(work).await {
             Some(Ok(())) => Outcome::Finished,
             Some(Err(error)) => Outcome::Failed(error),
@@ -300,54 +368,14 @@ impl Copying<'_> {
         }
     }
 
-    /// What failed, and what that means for the target.
-    fn failed(&self, error: CopyError, prepared: Prepared, size: u64, counts: &Counts) -> Failure {
-        let Args { source, target, .. } = self.args;
-        let differs = matches!(error, CopyError::Differs { .. });
-        let full = matches!(&error, CopyError::Target(e) if e.errno == Errno::NoSpace);
-        let what = match error {
-            CopyError::TooSmall {
-                source_size,
-                target: room,
-            } => {
-                let what = format!(
-                    "{target} is too small: it has {room} bytes, {source} has {source_size}"
-                );
-                return Failure::new(what).next("nothing was written");
-            }
-            CopyError::ReadOnly => {
-                return Failure::new(format!("{target} is read-only")).next("nothing was written");
-            }
-            CopyError::Source(error) => format!("cannot read {source}: {error}"),
-            CopyError::Target(error) => format!("cannot write {target}: {error}"),
-            CopyError::Differs { offset } => {
-                format!("{target} differs from {source} at byte {offset}")
-            }
-            CopyError::Ending => "the copy was ended from outside".to_owned(),
+    /// Keeps how far the copy is durable, while it goes on.
+    async fn checkpoints(&self, target: &Node, progress: &CopyProgress) -> CopyError {
+        let Some(resume) = &self.resume else {
+            return std::future::pending().await;
         };
-        if differs {
-            prepared.keep();
-            return Failure::new(what)
-                .next(format!("{target} is left for a look at it: unless {source} was written meanwhile, one of the two does not keep what is written to it"));
-        }
-        let state = self.state(prepared, size, counts);
-        let failure = Failure::new(what);
-        if full {
-            return failure.next(format!("{state}; free some space there first"));
-        }
-        failure.next(state)
-    }
-
-    /// What is left of the target.
-    fn state(&self, prepared: Prepared, size: u64, counts: &Counts) -> impl Display + use<> {
-        let target = &self.args.target;
-        if prepared.remove() {
-            return format!("{target} was removed again");
-        }
-        let (done, size) = (HumanBytes(counts.done()), HumanBytes(self.total(size)));
-        format!(
-            "{target} is incomplete: {done} of {size} were copied, and it is of no use until a copy comes to its end"
-        )
+        let record = async |position| resume.record(position).await;
+        let interval = resume.interval();
+        checkpoints(target, progress, interval, clock::sleep, record).await
     }
 
     fn report(
@@ -365,10 +393,12 @@ impl Copying<'_> {
             kept,
             ..
         } = *counts;
+        let resumed = self.resume.as_ref().map_or(0, Resume::position);
         let done = Done {
             source,
             target,
             size,
+            resumed: Some(resumed).filter(|&position| position > 0),
             bitmap: self.bitmap.as_ref().map(DirtyBitmap::context),
             dirty: self.bitmap.as_ref().map(DirtyBitmap::dirty),
             read,
@@ -388,8 +418,12 @@ impl Copying<'_> {
             let dirty = self.bitmap.as_ref().map_or_else(String::new, |bitmap| {
                 format!("{} dirty of ", HumanBytes(bitmap.dirty()))
             });
+            let begun = match resumed {
+                0 => String::new(),
+                resumed => format!(", resumed at {}", HumanBytes(resumed)),
+            };
             format!(
-                "{target}: {dirty}{} in {seconds:.1} s: {} of data, {zeroes} of zeroes{verified}",
+                "{target}: {dirty}{} in {seconds:.1} s{begun}: {} of data, {zeroes} of zeroes{verified}",
                 HumanBytes(size),
                 HumanBytes(written)
             )

@@ -15,21 +15,32 @@ pub(super) const TICK: Duration = Duration::from_millis(50);
 /// Looks at a copy.
 pub(super) struct Watch<'a> {
     bar: ProgressBar,
+    /// Bytes that an interrupted copy has moved.
+    resumed: u64,
     progress: &'a CopyProgress,
     interrupt: &'a Interrupt,
 }
 
 impl<'a> Watch<'a> {
-    /// A bar on standard error for `size` bytes, where that is a terminal.
-    pub(super) fn new(size: u64, progress: &'a CopyProgress, interrupt: &'a Interrupt) -> Self {
+    /// A bar on standard error for `size` bytes, of which `resumed` are copied, where that is a terminal.
+    pub(super) fn new(
+        size: u64,
+        resumed: u64,
+        progress: &'a CopyProgress,
+        interrupt: &'a Interrupt,
+    ) -> Self {
         let template = "{prefix} {wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
         let bar = ProgressBar::new(size).with_finish(ProgressFinish::AndClear);
         let bar = match ProgressStyle::with_template(template) {
             Ok(style) => bar.with_style(style),
             Err(_) => bar,
         };
+        let bar = bar.with_prefix("copying").with_position(resumed);
+        // What was copied before says nothing about the rate.
+        bar.reset_eta();
         Self {
-            bar: bar.with_prefix("copying"),
+            bar,
+            resumed,
             progress,
             interrupt,
         }
@@ -69,7 +80,7 @@ impl<'a> Watch<'a> {
             }
         }
         self.bar.set_position(match stage {
-            CopyStage::Copying | CopyStage::Flushing => counts.done(),
+            CopyStage::Copying | CopyStage::Flushing => self.resumed + counts.done(),
             CopyStage::Verifying => counts.verified,
         });
     }

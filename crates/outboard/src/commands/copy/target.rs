@@ -6,8 +6,11 @@
 //! an empty file                      given the source's size         emptied
 //! a file that holds something        refused without --force;        left, and named as incomplete
 //!                                    then emptied, as above
+//! a file with the state of a copy    left as it is                   left, and named as incomplete
 //! anything else                      left as it is                   left, and named as incomplete
 //! ```
+//!
+//! All files are left once there is a state with which the copy can be resumed.
 //!
 //! A target that is updated (`--bitmap`) of any kind is left as it is; where nothing is, the copy is refused.
 
@@ -19,6 +22,7 @@ use engine::DiskFile;
 use nodes::OpenError;
 use rustix::fs::{FlockOperation, flock};
 
+use super::state_file::StateFile;
 use crate::failure::Failure;
 use crate::graph::{Disk, NamedDisk};
 
@@ -40,11 +44,13 @@ pub(super) enum CopyTarget {
         /// It held nothing.
         was_empty: bool,
     },
+    /// A file with the first part of the source.
+    Resumed(PathBuf),
 }
 
 impl CopyTarget {
-    /// Looks at it; nothing is changed.
-    pub(super) fn find(named: &NamedDisk, force: bool) -> Result<Self, Failure> {
+    /// Looks at it; nothing is changed. `hint` is what to do about a file that holds something, without `force`.
+    pub(super) fn find(named: &NamedDisk, force: bool, hint: &str) -> Result<Self, Failure> {
         let leaves = named.disk.leaves();
         let [
             Disk::File {
@@ -74,13 +80,25 @@ impl CopyTarget {
         let was_empty = found.len() == 0;
         if !was_empty && !force {
             let what = format!("{} exists and holds {} bytes", path.display(), found.len());
-            return Err(Failure::new(what).next("--force writes over it"));
+            return Err(Failure::new(what).next(hint));
         }
         Ok(if whole {
             Self::Replaced { path, was_empty }
         } else {
             Self::Disk
         })
+    }
+
+    /// Looks at a file to which a copy was interrupted; `state` is the path of its state.
+    pub(super) fn find_resumed(path: &Path, state: &Path) -> Result<Self, Failure> {
+        if path.is_file() {
+            return Ok(Self::Resumed(path.to_owned()));
+        }
+        let (path, state) = (path.display(), state.display());
+        let failure = Failure::new(format!(
+            "{path} does not exist, and {state} is of a copy to it"
+        ));
+        Err(failure.next("leave --resume out to copy from the beginning"))
     }
 
     /// Looks at a target that is updated from `source`: all its files must be there.
@@ -116,8 +134,12 @@ impl CopyTarget {
         Err(Failure::new(what).next("--force writes over it"))
     }
 
-    /// Makes the file, or gives it the size of the source.
-    pub(super) async fn prepare(self, size: u64) -> Result<Prepared, Failure> {
+    /// Makes the file, or gives it the size of the source. The state of an earlier copy to it is removed before it is changed.
+    pub(super) async fn prepare(
+        self,
+        size: u64,
+        state: Option<&StateFile>,
+    ) -> Result<Prepared, Failure> {
         let mut options = OpenOptions::new();
         options.write(true);
         let (path, left) = match self {
@@ -131,6 +153,7 @@ impl CopyTarget {
                 was_empty: true,
             } => (path, Left::Empty),
             Self::Replaced { path, .. } => (path, Left::Incomplete),
+            Self::Resumed(path) => (path, Left::Resumed),
         };
         let failed = |error: &io::Error| {
             let failure = Failure::because(format!("cannot make {}", path.display()), error);
@@ -150,12 +173,15 @@ impl CopyTarget {
             file,
             left,
         };
-        // Emptied first: then all of it is a hole.
-        let sized = made.file.set_len(0);
-        let sized = sized.and_then(|()| made.file.set_len(size.next_multiple_of(ROUND)));
-        // The disk takes a lock of its own.
-        let sized = sized.and_then(|()| Ok(flock(&made.file, FlockOperation::Unlock)?));
-        match sized {
+        let prepared = made.resize(size, state).and_then(|()| {
+            // The disk takes a lock of its own.
+            flock(&made.file, FlockOperation::Unlock)?;
+            if let Some(state) = state {
+                state.set_made(made.file.try_clone()?, &path);
+            }
+            Ok(())
+        });
+        match prepared {
             Ok(()) => Ok(Prepared(Some(made))),
             Err(error) => {
                 let failure = failed(&error);
@@ -172,6 +198,7 @@ enum Left {
     Nothing,
     Empty,
     Incomplete,
+    Resumed,
 }
 
 #[derive(Debug)]
@@ -187,8 +214,9 @@ pub(super) struct Prepared(Option<Made>);
 
 impl Prepared {
     /// Whether all of it reads as zeroes.
-    pub(super) const fn is_zero(&self) -> bool {
-        self.0.is_some()
+    pub(super) fn is_zero(&self) -> bool {
+        let made = self.0.as_ref();
+        made.is_some_and(|made| made.left != Left::Resumed)
     }
 
     /// The file that was made.
@@ -223,11 +251,23 @@ impl Prepared {
 }
 
 impl Made {
+    /// Gives the file its size, so that all of it is a hole, unless it is one to continue.
+    fn resize(&self, size: u64, state: Option<&StateFile>) -> io::Result<()> {
+        if self.left == Left::Resumed {
+            return Ok(());
+        }
+        if let Some(state) = state {
+            state.remove_found()?;
+        }
+        self.file.set_len(0)?;
+        self.file.set_len(size.next_multiple_of(ROUND))
+    }
+
     fn take_back(&self) -> bool {
         match self.left {
             Left::Nothing => std::fs::remove_file(&self.path).is_ok(),
             Left::Empty => self.file.set_len(0).is_ok(),
-            Left::Incomplete => false,
+            Left::Incomplete | Left::Resumed => false,
         }
     }
 }
@@ -251,7 +291,7 @@ fn set_size(file: &File, size: u64) -> io::Result<()> {
 }
 
 /// Makes the name of a new file durable. Filesystems that cannot have their own ways.
-fn sync_folder(path: &Path) {
+pub(super) fn sync_folder(path: &Path) {
     use rustix::fs::{Mode, OFlags, fsync, open};
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
