@@ -78,7 +78,7 @@ fn metric(address: &str, name: &str, label: &str) -> f64 {
 fn a_copy_that_is_killed_again_and_again_reads_nothing_twice() {
     let folder = folder();
     let at = folder.path();
-    let metrics = testkit_port();
+    let metrics = free_address();
     let arguments = ["serve", SLOW, "--listen", "unix:s", "--metrics", &metrics];
     let (_server, _) = Server::start(outboard(at, &arguments));
     let copy = [
@@ -112,7 +112,7 @@ fn a_copy_that_is_killed_again_and_again_reads_nothing_twice() {
 }
 
 /// An address for metrics that no other test uses.
-fn testkit_port() -> String {
+fn free_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("an address").to_string()
 }
@@ -259,7 +259,7 @@ fn a_copy_to_a_drive_that_loses_its_cache_is_whole_once_it_ends() {
     let target = "fault(b.img, cache=3M, pulled-while=pulled)";
     let copy = ["copy", SLOW, target, "--resume=state", "--force"];
     let seed = std::process::id();
-    let mut rng = fastrand(u64::from(seed));
+    let mut rng = numbers(u64::from(seed));
     let mut resumed = 0;
     for _ in 0..4 {
         let mut copying = start(at, &copy);
@@ -291,7 +291,7 @@ fn a_copy_to_a_drive_that_loses_its_cache_is_whole_once_it_ends() {
 }
 
 /// Numbers that follow from a seed.
-fn fastrand(mut seed: u64) -> impl FnMut() -> u64 {
+fn numbers(mut seed: u64) -> impl FnMut() -> u64 {
     move || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         seed >> 33
@@ -307,6 +307,11 @@ fn replace_line(at: &Path, from: &str, to: &str) {
     fs::write(at.join(STATE), text.replacen(from, to, 1)).expect("a file");
 }
 
+fn open(at: &Path, name: &str) -> fs::File {
+    let file = fs::OpenOptions::new().write(true).open(at.join(name));
+    file.expect("a file")
+}
+
 fn copy_file(at: &Path, name: &str) {
     let path = at.join(name);
     fs::copy(&path, at.join("other")).expect("a copy");
@@ -316,19 +321,15 @@ fn copy_file(at: &Path, name: &str) {
 const REFUSALS: [Refusal; 10] = [
     (
         |at| {
-            let image = fs::OpenOptions::new().write(true).open(at.join("a.img"));
-            image
-                .and_then(|image| image.write_all_at(b"x", 0))
+            open(at, "a.img")
+                .write_all_at(b"x", 0)
                 .expect("it is written");
         },
         "a.img was modified after its copy began",
     ),
     (
         |at| {
-            let image = fs::OpenOptions::new().write(true).open(at.join("a.img"));
-            image
-                .and_then(|image| image.set_len(SIZE + 512))
-                .expect("it grows");
+            open(at, "a.img").set_len(SIZE + 512).expect("it grows");
         },
         "a.img has 12583424 bytes, and had 12582912 when its copy was interrupted",
     ),
@@ -342,18 +343,14 @@ const REFUSALS: [Refusal; 10] = [
     ),
     (
         |at| {
-            let image = fs::OpenOptions::new().write(true).open(at.join("b.img"));
-            image
-                .and_then(|image| image.set_len(MIB))
-                .expect("it is truncated");
+            open(at, "b.img").set_len(MIB).expect("it is truncated");
         },
         "b.img has 1048576 bytes, and had 12582912 when its copy was interrupted",
     ),
     (
         |at| {
-            let image = fs::OpenOptions::new().write(true).open(at.join("b.img"));
-            image
-                .and_then(|image| image.write_all_at(b"y", 77))
+            open(at, "b.img")
+                .write_all_at(b"y", 77)
                 .expect("it is written");
         },
         "at byte 77, which was copied before the interruption",
