@@ -70,16 +70,19 @@ fn a_run_outlives_its_agent() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    // It follows the agent from before it starts fio on.
+    // It follows the agent from before it starts fio on, which is a child of the process that measures.
+    let below = |id: &str| {
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.unwrap_or_default();
+        let ids = children.split_whitespace().map(str::to_owned);
+        ids.collect::<Vec<_>>()
+    };
+    let own = folder.path().to_string_lossy().into_owned();
     let children = || {
-        let folder = folder.path().to_string_lossy().into_owned();
-        let tasks = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id()));
-        tasks.ok().and_then(|ids| {
-            let mut ids = ids.split_whitespace();
-            let job = ids.find_map(|id| std::fs::read(format!("/proc/{id}/cmdline")).ok())?;
-            let job = String::from_utf8_lossy(&job).into_owned();
-            job.contains(&folder).then_some(())
-        })
+        let measuring = below(&child.id().to_string()).into_iter();
+        let mut jobs = measuring.flat_map(|id| below(&id));
+        let job = jobs.find_map(|id| std::fs::read(format!("/proc/{id}/cmdline")).ok())?;
+        String::from_utf8_lossy(&job).contains(&own).then_some(())
     };
     within_a_minute(children);
     drop(agent);
