@@ -5,41 +5,52 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use outboard_tests::attachment::World;
 use outboard_tests::image::{Folder, MIB};
 use outboard_tests::raw::{self, READ, Request, WRITE};
 use outboard_tests::said;
 use outboard_tests::server::{LIMIT, Server, free_port};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use testkit::proc::Process;
 
 /// Streams of events at once (`LISTENERS_MAX`), and connections.
 const LISTENERS_MAX: usize = 32;
 const CONNECTIONS_MAX: usize = 64;
 
+/// The page of a server, at `127.0.0.1:PORT`.
+struct Page {
+    host: String,
+}
+
 /// A server with its page.
 struct PageServer {
     server: Server,
-    /// `127.0.0.1:PORT`
-    host: String,
+    page: Page,
     token: Option<String>,
 }
 
-impl PageServer {
-    fn start(arguments: &[&str]) -> Self {
-        let mut server = Server::start(&[arguments, &["--http=127.0.0.1:0"]].concat());
-        let process = server.process();
-        let after = |line: &str| line.rsplit_once(": ").expect("a line").1.to_owned();
-        let line = process.wait_for_line("live page: ", LIMIT);
-        let url = after(&line.expect("the page is announced"));
+impl std::ops::Deref for PageServer {
+    type Target = Page;
+
+    fn deref(&self) -> &Page {
+        &self.page
+    }
+}
+
+/// What stands behind the colon of a line that a server printed.
+fn printed(process: &mut Process, before: &str) -> String {
+    let line = process.wait_for_line(before, LIMIT).expect("it is printed");
+    line.rsplit_once(": ").expect("a colon").1.to_owned()
+}
+
+impl Page {
+    /// The page that a server announces.
+    fn announced(process: &mut Process) -> Self {
+        let url = printed(process, "live page: ");
         let host = url.trim_start_matches("http://").trim_end_matches('/');
-        let token = arguments.contains(&"--http-admin").then(|| {
-            let line = process.wait_for_line("token for its actions: ", LIMIT);
-            after(&line.expect("the token is printed"))
-        });
         Self {
-            server,
             host: host.to_owned(),
-            token,
         }
     }
 
@@ -92,6 +103,21 @@ impl PageServer {
         let request = format!("GET /api/events HTTP/1.1\r\nHost: {}\r\n\r\n", self.host);
         stream.write_all(request.as_bytes()).expect("it is taken");
         Events(BufReader::new(stream))
+    }
+}
+
+impl PageServer {
+    fn start(arguments: &[&str]) -> Self {
+        let mut server = Server::start(&[arguments, &["--http=127.0.0.1:0"]].concat());
+        let process = server.process();
+        let page = Page::announced(process);
+        let is_admin = arguments.contains(&"--http-admin");
+        let token = is_admin.then(|| printed(process, "token for its actions: "));
+        Self {
+            server,
+            page,
+            token,
+        }
     }
 }
 
@@ -223,6 +249,34 @@ fn an_export_that_a_command_adds_is_on_the_page_and_in_the_metrics() {
     change(&["remove", "b"]);
     exports_once(&page, 1);
     assert!(!scrape().contains(size), "{}", scrape());
+}
+
+/// Attachments of the user that the server runs as.
+#[test]
+fn what_is_attached_on_the_machine_is_on_the_page() {
+    let Some(world) = World::new() else {
+        return;
+    };
+    let image = world.at("media.img");
+    said::run(&mut world.outboard(&["disk", "create", &image, "16M"])).ok();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut command = world.outboard(&["serve", "--http=127.0.0.1:0", "--listen", &listen]);
+    command.arg(format!("media={image}"));
+    let mut server = Process::start(&mut command).expect("it starts");
+    let page = Page::announced(&mut server);
+    let device = world.attach(&format!("nbd://{listen}/media"));
+    let attached = loop {
+        let attachments = page.status()["attachments"].take();
+        if let Some(one) = attachments.as_array().and_then(|all| all.first()) {
+            break one.clone();
+        }
+        assert!(server.wait(Duration::ZERO).is_err(), "the server has ended");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert_eq!(attached["device"], device.as_str(), "{attached}");
+    assert_eq!(attached["state"], "connected", "{attached}");
+    assert_eq!(attached["size"], 16 * MIB, "{attached}");
+    world.run(&["detach", &device]).ok();
 }
 
 #[test]
