@@ -4,9 +4,10 @@
 //! command ends. Nothing is ever removed or upgraded.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::shell;
 
@@ -236,6 +237,40 @@ pub(crate) fn ensure(sets: &[&[Package]]) -> Result<()> {
     apt(&["update"])?;
     apt(&[&["install", "--yes", "--no-install-recommends"], &names[..]].concat())
         .context("apt-get could not install what lacks")
+}
+
+/// Downloads packages, with options of apt-get, and unpacks them into `tree`, which is new; nothing is installed.
+pub(crate) fn unpack(
+    folder: &Path,
+    packages: &[&str],
+    tree: &Path,
+    options: &[String],
+) -> Result<()> {
+    let fetched = folder.join("download");
+    std::fs::remove_dir_all(&fetched).ok();
+    std::fs::create_dir_all(&fetched)?;
+    // The sandbox user of apt may not write here.
+    let mut get = Command::new("apt-get");
+    get.args(["-qq", "-o", "APT::Sandbox::User=root"])
+        .args(options)
+        .arg("download")
+        .args(packages)
+        .current_dir(&fetched);
+    shell::output(&mut get)?;
+    std::fs::remove_dir_all(tree).ok();
+    let mut count = 0;
+    for deb in std::fs::read_dir(&fetched)? {
+        let deb = deb?.path();
+        shell::output(Command::new("dpkg").arg("-x").arg(&deb).arg(tree))?;
+        count += 1;
+    }
+    ensure!(
+        count == packages.len(),
+        "apt-get downloaded {count} of {} packages",
+        packages.len()
+    );
+    std::fs::remove_dir_all(&fetched)?;
+    Ok(())
 }
 
 fn missing(sets: &[&[Package]]) -> Result<Vec<Package>> {

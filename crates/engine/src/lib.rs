@@ -30,6 +30,7 @@ pub mod page_cache;
 pub mod parity;
 mod runtime;
 pub mod tcp;
+pub mod whole_file;
 
 pub use buffer::Buffer;
 pub use driver::Backend;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 
 use super::cpio::Archive;
 use super::modules;
-use crate::shell;
+use crate::{packages, shell};
 
 /// The package that always depends on the newest kernel.
 const KERNEL: &str = "linux-image-cloud-amd64";
@@ -160,7 +160,7 @@ fn kernel_package() -> Result<String> {
 fn download(folder: &Path, package: &str, tree: &Path) -> Result<()> {
     println!("guest: downloading {package}");
     let unpacked = folder.join("unpacked");
-    unpack(folder, &[package], &unpacked)?;
+    packages::unpack(folder, &[package], &unpacked, &[])?;
     let version = package.trim_start_matches("linux-image-");
     shell::output(
         Command::new("/sbin/depmod")
@@ -170,33 +170,6 @@ fn download(folder: &Path, package: &str, tree: &Path) -> Result<()> {
     )?;
     std::fs::remove_dir_all(tree).ok();
     std::fs::rename(&unpacked, tree)?;
-    Ok(())
-}
-
-/// Downloads packages and unpacks them into `tree`, which is new; nothing is installed.
-pub(super) fn unpack(folder: &Path, packages: &[&str], tree: &Path) -> Result<()> {
-    let fetched = folder.join("download");
-    std::fs::remove_dir_all(&fetched).ok();
-    std::fs::create_dir_all(&fetched)?;
-    // The sandbox user of apt may not write here.
-    let mut get = Command::new("apt-get");
-    get.args(["-qq", "-o", "APT::Sandbox::User=root", "download"])
-        .args(packages)
-        .current_dir(&fetched);
-    shell::output(&mut get)?;
-    std::fs::remove_dir_all(tree).ok();
-    let mut count = 0;
-    for deb in std::fs::read_dir(&fetched)? {
-        let deb = deb?.path();
-        shell::output(Command::new("dpkg").arg("-x").arg(&deb).arg(tree))?;
-        count += 1;
-    }
-    anyhow::ensure!(
-        count == packages.len(),
-        "apt-get downloaded {count} of {} packages",
-        packages.len()
-    );
-    std::fs::remove_dir_all(&fetched)?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::shell;
+use crate::{packages, shell};
 
 /// Debian's package of the headers.
 const PACKAGE: &str = "musl-dev";
@@ -40,33 +40,21 @@ fn headers(architecture: &str, root: &Path) -> Result<PathBuf> {
         return Ok(found);
     }
     let work = tempfile::tempdir()?;
-    let lists = work.path().join("lists/partial");
-    fs::create_dir_all(lists)?;
-    let apt = |command: &[&str]| {
-        let mut apt = Command::new("apt-get");
-        apt.args(["-qq", "-o", "APT::Sandbox::User=root"]);
-        for option in [
-            format!("APT::Architecture={architecture}"),
-            format!("APT::Architectures={architecture}"),
-            format!("Dir::State::lists={}/lists", work.path().display()),
-            format!("Dir::Cache={}/cache", work.path().display()),
-            "Dir::State::status=/dev/null".to_owned(),
-            "Debug::NoLocking=1".to_owned(),
-        ] {
-            apt.args(["-o", &option]);
-        }
-        shell::output(apt.args(command).current_dir(work.path())).map(drop)
-    };
-    apt(&["update"])?;
-    apt(&["download", PACKAGE])
+    let lists = work.path().join("lists");
+    fs::create_dir_all(lists.join("partial"))?;
+    let options = [
+        format!("APT::Architecture={architecture}"),
+        format!("APT::Architectures={architecture}"),
+        format!("Dir::State::lists={}", lists.display()),
+        format!("Dir::Cache={}/cache", work.path().display()),
+        "Dir::State::status=/dev/null".to_owned(),
+        "Debug::NoLocking=1".to_owned(),
+    ];
+    let options = options.map(|option| format!("-o{option}"));
+    let mut update = Command::new("apt-get");
+    shell::output(update.arg("-qq").args(&options).arg("update"))?;
+    packages::unpack(work.path(), &[PACKAGE], root, &options)
         .with_context(|| format!("Debian's {PACKAGE} for {architecture} is missing"))?;
-    let packages = fs::read_dir(work.path())?.filter_map(Result::ok);
-    let package = packages
-        .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|ending| ending == "deb"))
-        .context("apt-get downloaded nothing")?;
-    let mut unpack = Command::new("dpkg-deb");
-    shell::output(unpack.arg("--extract").arg(package).arg(root))?;
     in_tree(root).with_context(|| format!("{PACKAGE} for {architecture} has no headers"))
 }
 

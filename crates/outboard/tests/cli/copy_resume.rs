@@ -150,12 +150,12 @@ fn an_export_that_held_something_is_completed_and_compared() {
     }
     assert_eq!(reached, SIZE);
     let copy = [&["copy", "a.img"], &copy[2..]].concat();
-    let told = answer(at, &copy);
+    let line = answer(at, &copy);
     assert!(
-        told.contains(", resumed at 12.00 MiB: 0 B of data"),
-        "{told}"
+        line.contains(", resumed at 12.00 MiB: 0 B of data"),
+        "{line}"
     );
-    assert!(told.contains("both read back and found equal"), "{told}");
+    assert!(line.contains("both read back and found equal"), "{line}");
     let mut expected = read(at, "a.img");
     expected.resize(14 << 20, 9);
     assert!(read(at, "b.img") == expected);
@@ -173,18 +173,18 @@ fn without_the_option_a_file_can_be_resumed_after_some_seconds() {
     assert!(log.contains("interrupted: b.img is incomplete: "), "{log}");
     assert!(log.contains(hint), "{log}");
     let (partial, state) = (read(at, "b.img"), read(at, STATE));
-    let (_, told) = failure(at, &["copy", "a.img", "b.img"]);
+    let (_, line) = failure(at, &["copy", "a.img", "b.img"]);
     assert!(
-        told.ends_with(
+        line.ends_with(
             "a copy to it was interrupted: --resume continues it, --force writes over it"
         ),
-        "{told}"
+        "{line}"
     );
     let bitmap = ["copy", "nbd://127.0.0.1:1/x", "b.img", "--bitmap", "b"];
-    let (_, told) = failure(at, &bitmap);
+    let (_, line) = failure(at, &bitmap);
     assert!(
-        told.contains("b.img is incomplete: b.img.outboard-copy is there"),
-        "{told}"
+        line.contains("b.img is incomplete: b.img.outboard-copy is there"),
+        "{line}"
     );
     assert!(read(at, "b.img") == partial && read(at, STATE) == state);
     let done = answer(
@@ -204,15 +204,15 @@ fn a_copy_that_fails_can_be_resumed_where_it_failed() {
     let at = folder.path();
     let failing = "fault(a.img, on=read, at=8M+4K)";
     let copy = ["copy", failing, "b.img", "--resume", "--requests=1"];
-    let (status, told) = failure(at, &copy);
+    let (status, line) = failure(at, &copy);
     assert_eq!(status, Some(1));
     let message = "injected fault); b.img is incomplete: 8.00 MiB of 12.00 MiB are durable there, and the same command with --resume continues";
-    assert!(told.ends_with(message), "{told}");
+    assert!(line.ends_with(message), "{line}");
     assert_eq!(position(&at.join(STATE)), Some(8 * MIB));
-    let told = answer(at, &["copy", "a.img", "b.img", "--resume"]);
+    let line = answer(at, &["copy", "a.img", "b.img", "--resume"]);
     assert!(
-        told.contains(", resumed at 8.00 MiB: 3.00 MiB of data, 1.00 MiB of zeroes"),
-        "{told}"
+        line.contains(", resumed at 8.00 MiB: 3.00 MiB of data, 1.00 MiB of zeroes"),
+        "{line}"
     );
     assert!(read(at, "b.img") == read(at, "a.img"));
     assert_eq!(states(at), [""; 0]);
@@ -241,9 +241,9 @@ fn a_copy_from_the_beginning_removes_the_state_of_the_one_before() {
     assert!(!at.join(STATE).exists());
     copying.signal(Signal::KILL);
     copying.ended();
-    let (_, told) = failure(at, &["copy", SLOW, "b.img", "--resume"]);
+    let (_, line) = failure(at, &["copy", SLOW, "b.img", "--resume"]);
     let hint = "b.img.outboard-copy of an interrupted copy is missing; --force writes over it";
-    assert!(told.ends_with(hint), "{told}");
+    assert!(line.ends_with(hint), "{line}");
     answer(at, &["copy", "a.img", "b.img", "--force"]);
     assert!(read(at, "b.img") == read(at, "a.img"));
     assert_eq!(states(at), [""; 0]);
@@ -404,9 +404,9 @@ fn what_does_not_belong_to_the_interrupted_copy_is_refused_and_nothing_is_change
         fs::copy(kept.join(STATE), at.join(STATE)).expect("a copy");
         change(at);
         let before = files(at);
-        let (status, told) = failure(at, &["copy", "a.img", "b.img", "--resume"]);
-        assert_eq!(status, Some(1), "{told}");
-        assert!(told.contains(message), "{message}: {told}");
+        let (status, line) = failure(at, &["copy", "a.img", "b.img", "--resume"]);
+        assert_eq!(status, Some(1), "{line}");
+        assert!(line.contains(message), "{message}: {line}");
         assert!(files(at) == before, "{message}: something was changed");
         for (name, bytes) in ["a.img", "b.img"].iter().zip(&content) {
             fs::write(kept.join(name), bytes).expect("a file");
@@ -462,9 +462,9 @@ fn a_place_for_the_state_that_makes_no_sense_is_refused() {
     ];
     for (arguments, status, message) in cases {
         let arguments = [&["copy", "a.img"], arguments].concat();
-        let (found, told) = failure(at, &arguments);
-        assert!(told.contains(message), "{arguments:?}: {told}");
-        assert_eq!(found, Some(status), "{told}");
+        let (found, line) = failure(at, &arguments);
+        assert!(line.contains(message), "{arguments:?}: {line}");
+        assert_eq!(found, Some(status), "{line}");
         assert!(files(at) == before, "{arguments:?}");
     }
     let both = run(at, &["copy", "a.img", "c.img", "--resume", "--bitmap", "x"]);
@@ -489,10 +489,10 @@ fn a_target_that_cannot_be_flushed_is_refused() {
     ];
     let _peer = peer(at, "nbdkit", &plugin);
     let copy = ["copy", "a.img", "nbd+unix:///?socket=s", "--resume=state"];
-    let (_, told) = failure(at, &copy);
+    let (_, line) = failure(at, &copy);
     assert!(
-        told.contains("cannot be flushed: what is durable there is not known"),
-        "{told}"
+        line.contains("cannot be flushed: what is durable there is not known"),
+        "{line}"
     );
     assert_eq!(states(at), [""; 0]);
 }

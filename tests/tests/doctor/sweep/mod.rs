@@ -29,9 +29,9 @@ const SECONDS: u32 = 20;
 /// The least number of systems that the table has.
 const SYSTEMS_MIN: usize = 60;
 
-fn grade(told: &Value, truth: (&str, &str)) -> &'static str {
-    let named = limiter(told);
-    let cause = told["verdict"]["cause"]["kind"].as_str();
+fn grade(diagnosed: &Value, truth: (&str, &str)) -> &'static str {
+    let named = limiter(diagnosed);
+    let cause = diagnosed["verdict"]["cause"]["kind"].as_str();
     match named.as_slice() {
         [only] if only == truth.0 && (truth.1.is_empty() || Some(truth.1) == cause) => "right",
         [one, other] if one == truth.0 || other == truth.0 => "undecided",
@@ -41,7 +41,7 @@ fn grade(told: &Value, truth: (&str, &str)) -> &'static str {
 
 #[test]
 fn a_wrong_cause_and_more_than_two_parts_are_wrong() {
-    let told = |limiter: &[&str], cause: &str| {
+    let diagnosed = |limiter: &[&str], cause: &str| {
         let verdict = serde_json::json!({ "limiter": limiter, "cause": { "kind": cause } });
         serde_json::json!({ "verdict": verdict })
     };
@@ -56,7 +56,7 @@ fn a_wrong_cause_and_more_than_two_parts_are_wrong() {
         (&[], "", "WRONG"),
     ] {
         assert_eq!(
-            grade(&told(limiter, cause), truth),
+            grade(&diagnosed(limiter, cause), truth),
             expected,
             "{limiter:?} {cause}"
         );
@@ -106,10 +106,13 @@ fn every_rigged_system_gets_the_right_verdict() {
             command.args(["--agent", address, "--agent-insecure"]);
             command.args(["--agent-token-file", &folder.at("token")]);
         }
-        let told = diagnoses(&mut command)[system.answer()].clone();
-        let grade = grade(&told, system.truth);
-        let rate = told["examination"]["rate"].as_f64().unwrap_or_default() / 1e6;
-        let named = limiter(&told).join(", ");
+        let diagnosed = diagnoses(&mut command)[system.answer()].clone();
+        let grade = grade(&diagnosed, system.truth);
+        let rate = diagnosed["examination"]["rate"]
+            .as_f64()
+            .unwrap_or_default()
+            / 1e6;
+        let named = limiter(&diagnosed).join(", ");
         let (part, cause) = system.truth;
         eprintln!(
             "| {} | {rate:.1} | {part} {cause} | {named} | {grade} |",

@@ -258,7 +258,7 @@ fn unpacked(folder: &Path) -> Result<PathBuf> {
     println!("guest: downloading {}", key.replace('\n', ", "));
     std::fs::remove_dir_all(&tree).ok();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    image::unpack(folder, &names, &tree)?;
+    packages::unpack(folder, &names, &tree, &[])?;
     std::fs::write(&key_file, key)?;
     Ok(tree)
 }

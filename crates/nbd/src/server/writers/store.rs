@@ -6,8 +6,7 @@
 #![expect(clippy::disallowed_types, reason = "a record of writers is no disk")]
 
 use std::fs::OpenOptions;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::record::{RECORD_MAX, Record};
@@ -35,21 +34,8 @@ pub(super) fn save(path: &Path, record: &Record) -> Result<(), String> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = beside(path);
-    // One that a crash left behind; the image's lock keeps other servers away.
-    match std::fs::remove_file(&new) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
+    // The image's lock keeps other servers away.
+    engine::whole_file::replace(path, &beside(path), bytes, 0o600)?;
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());

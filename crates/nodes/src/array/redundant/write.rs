@@ -21,6 +21,7 @@ use super::answers::{Answer, Answers};
 use super::layout::{Copy, Piece};
 use super::members::{SlotId, Target, is_timeout};
 use super::range_locks::{Cancelled, Kind, Turn, TurnState};
+use super::state::State;
 use super::view::{Holder, View};
 use crate::blocks::slice;
 use crate::zeroes::zeroes;
@@ -118,7 +119,7 @@ impl RedundantArray {
         changing.in_flight = changing
             .in_flight
             .filter(|_| failed.is_err() && answers.are_late());
-        self.record(super::state::State::is_recorded).await?;
+        self.record(State::is_recorded).await?;
         failed
     }
 
@@ -146,13 +147,7 @@ impl RedundantArray {
             if guarded.state.stopped && !guarded.state.locks.has_changes() {
                 return Ok(None);
             }
-            Changing {
-                array: self,
-                turn: guarded.state.begin(range, Kind::Window),
-                range,
-                kind: Kind::Window,
-                in_flight: None,
-            }
+            self.changing(&mut guarded.state, range, Kind::Window)
         };
         self.wait_for(changing.turn).await?;
         Ok(Some(changing))
@@ -169,15 +164,20 @@ impl RedundantArray {
         if guarded.state.stopped {
             return Err(IoError::new(Errno::ShuttingDown, operation, Some(range)));
         }
-        let turn = guarded.state.begin(range, kind);
-        let over = kind == Kind::Change && guarded.state.go_over(turn);
-        Ok(Changing {
+        Ok(self.changing(&mut guarded.state, range, kind))
+    }
+
+    /// A change of `range`, or a window, arrives.
+    fn changing(&self, state: &mut State, range: Range, kind: Kind) -> Changing<'_> {
+        let turn = state.begin(range, kind);
+        let over = kind == Kind::Change && state.go_over(turn);
+        Changing {
             array: self,
             turn,
             range,
             kind,
             in_flight: over.then_some(Cancelled::Data { landed: true }),
-        })
+        }
     }
 
     /// Waits until `turn` may go on, and repairs what was cancelled before it.

@@ -13,11 +13,12 @@
 //! It flushes no disk: a position is written when all below it is durable.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::Identity;
+use engine::whole_file;
 use serde::{Deserialize, Serialize};
 
 use super::target::sync_folder;
@@ -27,6 +28,8 @@ const MAGIC: &str = "outboard-copy ";
 const VERSION: &str = "1";
 /// Largest state, bytes.
 const STATE_MAX: u64 = 1 << 20;
+/// Of a new state, before the umask.
+const MODE: u32 = 0o666;
 
 /// Which copy it is, and how far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,7 +143,7 @@ impl StateFile {
 
     /// Checks that the file can be made.
     pub(super) fn probe(&self) -> io::Result<()> {
-        drop(self.create_new()?);
+        drop(whole_file::create(&self.new_path(), MODE)?);
         std::fs::remove_file(self.new_path())
     }
 
@@ -196,22 +199,10 @@ impl StateFile {
     }
 
     fn replace(&self, state: &CopyState) -> io::Result<()> {
-        let mut file = self.create_new()?;
-        file.write_all(state.encode().as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(self.new_path(), &self.path)?;
+        let text = state.encode();
+        whole_file::replace(&self.path, &self.new_path(), text.as_bytes(), MODE)?;
         sync_folder(&self.path);
         Ok(())
-    }
-
-    /// What a crash left there is removed and not opened: it may be a symbolic link of another user.
-    fn create_new(&self) -> io::Result<File> {
-        let path = self.new_path();
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        File::create_new(path)
     }
 
     fn new_path(&self) -> PathBuf {

@@ -131,7 +131,7 @@ impl CopyTarget {
             "{} is part of the target and holds something",
             path.display()
         );
-        Err(Failure::new(what).next("--force writes over it"))
+        Err(Failure::new(what).next(super::FORCE))
     }
 
     /// Makes the file, or gives it the size of the source. The state of an earlier copy to it is removed before it is changed.

@@ -53,9 +53,9 @@ fn paths_are_absolute_wherever_they_stand_and_nothing_else_is_changed() {
             "nbd+unix:///media?socket=HERE/s",
         ),
     ] {
-        let told = written(text);
+        let found = written(text);
         // A directory with characters that need quotes would stand in quotes.
-        assert_eq!(told, expected.replace("HERE", here), "{text}");
-        assert_eq!(written(&told), told, "{text}");
+        assert_eq!(found, expected.replace("HERE", here), "{text}");
+        assert_eq!(written(&found), found, "{text}");
     }
 }

@@ -15,7 +15,7 @@
 //! * An open overlay is not removed.
 
 use std::collections::HashSet;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -332,20 +332,9 @@ fn read(path: &Path) -> Result<Option<OverlayRecord>> {
 
 /// Replaces a record atomically: a reader finds the old or the new one, also after a power cut.
 fn write(path: &Path, record: &OverlayRecord) -> Result<()> {
-    let work = || {
-        let new_path = path.with_extension("new");
-        let mut options = std::fs::OpenOptions::new();
-        // What a crash left is removed and not opened: where it is a symbolic link, another user chose where it leads.
-        match std::fs::remove_file(&new_path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
-        }
-        let mut file = options.write(true).create_new(true).open(&new_path)?;
-        file.write_all(record.text().as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new_path, path)
-    };
-    work().map_err(failed("cannot write", path))
+    let (new, text) = (path.with_extension("new"), record.text());
+    let replaced = engine::whole_file::replace(path, &new, text.as_bytes(), 0o666);
+    replaced.map_err(failed("cannot write", path))
 }
 
 /// Makes what was made in a folder durable.
