@@ -8,7 +8,8 @@
 //!
 //! * SIGINT, SIGTERM and SIGHUP end the command within [`GRACE`] and a little, also where the child waits for a disk.
 //! * An abandoned child loses nothing: when the disk answers it finds itself cancelled, removes its files and records
-//!   how it ended. So it does when its parent is killed.
+//!   how it ended. So it does when its parent is killed, and when all that it built takes longer to remove than
+//!   [`GRACE`].
 //! * The child has its parent's terminal, standard files and process group.
 //!
 //! # What it does not do
@@ -122,6 +123,8 @@ fn ended(status: ExitStatus, interrupt: &Interrupt) -> Result<(), Failure> {
 }
 
 fn abandoned(pid: Pid) -> Failure {
-    let what = format!("stopped, but process {pid} still waits for a disk that does not answer");
-    Failure::new(what).next("it removes its files and ends when the disk does")
+    let what = format!(
+        "stopped, but process {pid} still cleans up, or waits for a disk that does not answer"
+    );
+    Failure::new(what).next("it removes its files, and ends when the disk does")
 }

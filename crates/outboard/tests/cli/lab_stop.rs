@@ -29,7 +29,8 @@ fn stopped(name: &str, script: &str, signal: Signal) -> Duration {
     fs::create_dir(folder.join("base")).expect("a folder");
     let mut run = started(folder, name, script);
     let took = interrupted(&mut run, signal);
-    assert!(is_empty(&folder.join("base")), "its files stay");
+    // The files of a busy machine may take longer: the process that removes them is left to do so.
+    within(LIMIT, || is_empty(&folder.join("base")).then_some(()));
     took
 }
 
@@ -178,7 +179,7 @@ fn a_run_on_a_disk_that_does_not_answer_is_stopped_within_two_seconds_and_cleans
     let messages = || fs::read_to_string(folder.join("messages")).expect("text");
     assert!(took < END_MAX, "{took:?}: {}", messages());
     assert!(
-        messages().contains("a disk that does not answer; it removes its files"),
+        messages().contains("a disk that does not answer; it removes its files,"),
         "{}",
         messages()
     );
