@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use tempfile::TempDir;
+use testkit::first_difference;
 
 /// One mebibyte.
 pub const MIB: u64 = 1 << 20;
@@ -130,9 +131,6 @@ pub fn assert_same(one: impl AsRef<Path>, other: impl AsRef<Path>) {
     let read = |path: &Path| fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let (left, right) = (read(one.as_ref()), read(other.as_ref()));
     assert_eq!(left.len(), right.len(), "the sizes differ");
-    let differ = left
-        .iter()
-        .zip(&right)
-        .position(|(left, right)| left != right);
+    let differ = first_difference(&left, &right);
     assert_eq!(differ, None, "the first byte that differs");
 }

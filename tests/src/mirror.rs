@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
+use testkit::first_difference;
 
 use crate::image::bytes_at;
 use crate::raw::{self, FLUSH, Request, WRITE};
@@ -150,7 +151,7 @@ pub fn assert_alike(a: &str, b: &str) {
         bytes[data..].to_vec()
     };
     let (a, b) = (read(a), read(b));
-    let differ = a.iter().zip(&b).position(|(a, b)| a != b);
+    let differ = first_difference(&a, &b);
     assert_eq!(differ, None, "the first byte that differs");
 }
 

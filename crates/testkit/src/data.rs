@@ -15,6 +15,17 @@ pub fn pattern(seed: u8, range: Range) -> Vec<u8> {
         .collect()
 }
 
+/// The first place where two byte strings differ, which is the end of the shorter one where that is the beginning of the
+/// other. Equal ones, which most are, are compared at once: a comparison byte by byte takes long without optimisation.
+#[must_use]
+pub fn first_difference(one: &[u8], other: &[u8]) -> Option<usize> {
+    if one == other {
+        return None;
+    }
+    let differs = one.iter().zip(other).position(|(a, b)| a != b);
+    Some(differs.unwrap_or(one.len().min(other.len())))
+}
+
 /// All slices of `bufs` as one vector.
 #[must_use]
 pub fn gather(bufs: &IoBufs) -> Vec<u8> {

@@ -34,7 +34,7 @@ pub use check::{
     Mismatch, check_against_model, check_crashes, check_dropped_futures, check_in_batches,
 };
 pub use crash_disk::{CrashDisk, Lies, TooManyImages};
-pub use data::{block_on, gather, moments, pattern, single};
+pub use data::{block_on, first_difference, gather, moments, pattern, single};
 pub use fault_disk::{Effect, Fault, FaultDisk};
 pub use held_disk::{Held, HeldDisk};
 pub use image::{SECTOR, TrimLeaves};

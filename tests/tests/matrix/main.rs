@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use outboard_tests::image::{Folder, MIB, pattern};
 use outboard_tests::said::needs_nbdsh;
-use testkit::requires;
+use testkit::{first_difference, requires};
 
 use self::clients::{CLIENTS, Client};
 use self::transports::{Place, TRANSPORTS, Transport};
@@ -97,10 +97,7 @@ fn try_cell(client: &Client, transport: Transport) {
     };
     let found = std::fs::read(&image).expect("an image to read");
     assert_eq!(found.len(), expected.len(), "the image's size");
-    let differ = found
-        .iter()
-        .zip(&expected)
-        .position(|(is, ought)| is != ought);
+    let differ = first_difference(&found, &expected);
     assert_eq!(differ, None, "the image's first byte that is wrong");
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, Errno, Node, Operation, Range};
-use testkit::{Effect, Fault, FaultDisk, MemDisk, block_on, pattern};
+use testkit::{Effect, Fault, FaultDisk, MemDisk, block_on, first_difference, pattern};
 
 use super::super::format::{self, Level, Role, Version, encode, features};
 use super::super::redundant::tests::kit::{
@@ -154,7 +154,7 @@ impl Case {
         assert_eq!(array.geometry().size, self.size(), "{self:?}, {what}");
         let all = Range::new(0, self.size());
         let found = array.read(all).await.unwrap().concat();
-        let differs = found.iter().zip(pattern(1, all)).position(|(a, b)| *a != b);
+        let differs = first_difference(&found, &pattern(1, all));
         assert_eq!(differs, None, "{self:?}, {what}");
     }
 

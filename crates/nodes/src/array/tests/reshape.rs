@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, Node, Range, TryIo, WriteFlags};
-use testkit::{MemDisk, block_on, pattern, single};
+use testkit::{MemDisk, block_on, first_difference, pattern, single};
 
 use super::super::format::{Level, Version, features};
 use super::super::redundant::tests::kit::{DISK, MEMBER, RING, Recipe, options, superblock};
@@ -139,7 +139,7 @@ impl Content {
     pub(super) async fn check(&self, array: &Array, what: &str) {
         let all = Range::new(0, self.0.len() as u64);
         let found = array.read(all).await.unwrap().concat();
-        let differs = found.iter().zip(&self.0).position(|(a, b)| a != b);
+        let differs = first_difference(&found, &self.0);
         assert_eq!(differs, None, "{what}");
     }
 }

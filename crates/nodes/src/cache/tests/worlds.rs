@@ -10,7 +10,8 @@ use block::{BlockDevice, Errno, IoError, Node, Operation, Range, WriteFlags};
 use fastrand::Rng;
 use futures_util::future::join_all;
 use testkit::{
-    CrashDisk, Effect, Fault, FaultDisk, WorldSeeds, block_on, moments, pattern, single,
+    CrashDisk, Effect, Fault, FaultDisk, WorldSeeds, block_on, first_difference, moments, pattern,
+    single,
 };
 
 use super::super::format::{GRANULE, SLOTS_MIN};
@@ -163,7 +164,7 @@ impl World {
                 &there[Range::new(0, at).len_usize()..Range::new(0, at + len).len_usize()];
             if let Ok(found) = cache.read(range).await {
                 let found = found.concat();
-                let wrong = found.iter().zip(expected).position(|(a, b)| a != b);
+                let wrong = first_difference(&found, expected);
                 assert_eq!(wrong, None, "a stale byte in {range}");
             }
             at += len;

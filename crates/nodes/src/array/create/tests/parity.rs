@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use block::{BlockDevice, IoError, Node, Range, WriteFlags};
 use proptest::prelude::*;
-use testkit::{MemDisk, Op, OpSpace, block_on, check_crashes, ops, pattern, single};
+use testkit::{
+    MemDisk, Op, OpSpace, block_on, check_crashes, first_difference, ops, pattern, single,
+};
 
 use super::{MIB, NewMember, found, made, member, missing, stamp, usual};
 use crate::array::create::ConsistencyChoice::{self, Bitmap, Ppl, Resync};
@@ -114,7 +116,7 @@ pub(super) fn assert_fits(members: &[NewMember], of: &CreateOptions, data: Vec<u
         let at = found(member).1.data.offset;
         let disk = member.disk.as_ref().expect("it is there");
         let held = block_on(read_within(disk, Range::new(at, MEMBER))).unwrap();
-        let differs = ideal.iter().zip(&held).position(|(a, b)| a != b);
+        let differs = first_difference(&ideal, &held);
         assert_eq!(differs, None, "{}", member.name);
     }
 }

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use proptest::prelude::*;
 use testkit::{
     Effect, Fault, FaultDisk, HeldDisk, OpSpace, block_on, check_against_model, check_crashes,
-    check_dropped_futures, check_in_batches, one_of_each, ops, pattern,
+    check_dropped_futures, check_in_batches, first_difference, one_of_each, ops, pattern,
 };
 
 use super::disks;
@@ -75,7 +75,7 @@ async fn assert_members(recipe: &Recipe, data: Vec<u8>, disks: &[Node], without:
     let ideal = recipe.sample(data).members();
     for (part, (ideal, disk)) in ideal.iter().zip(disks).enumerate() {
         let held = disk.read(Range::new(DATA, MEMBER)).await.unwrap().concat();
-        let differs = ideal.iter().zip(&held).position(|(a, b)| a != b);
+        let differs = first_difference(ideal, &held);
         assert!(
             differs.is_none() || without.contains(&part),
             "part {part}, byte {differs:?}"

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use testkit::first_difference;
+
 use super::disks::Wire;
 use super::metadata;
 use super::shape::{CHUNK, DATA, Shape};
@@ -105,7 +107,7 @@ impl Copies {
             if is_lacking || ideal == held {
                 continue;
             }
-            if let Some(at) = ideal.iter().zip(held).position(|(a, b)| a != b) {
+            if let Some(at) = first_difference(ideal, held) {
                 return Err(format!("byte {at} of part {part} is not what it should be"));
             }
         }
