@@ -3,8 +3,8 @@
 
 use anyhow::Result;
 
-use crate::packages;
 use crate::suite::{self, SuiteOptions};
+use crate::{packages, shell};
 
 /// Has the long tests run.
 const LONG: (&str, &str) = ("OUTBOARD_DOCTOR_LONG", "1");
@@ -12,12 +12,22 @@ const LONG: (&str, &str) = ("OUTBOARD_DOCTOR_LONG", "1");
 /// The program of tests.
 const TESTS: &str = "doctor";
 
-/// Runs all of them; none may be skipped.
+/// Has the table made, which only this command does.
+const TABLE: (&str, &str) = ("OUTBOARD_DOCTOR_TABLE", "1");
+
+/// Runs all of them; none may be skipped. The table is a test by itself, whose lines appear as its systems are examined: it
+/// takes longer than a test of the suite may be silent for.
 pub(super) fn run() -> Result<()> {
     packages::ensure(&[packages::TESTS])?;
-    suite::run(SuiteOptions {
+    let tests = suite::run(SuiteOptions {
         filter: Some(TESTS),
         strict: true,
         variable: Some(LONG),
-    })
+    });
+    let arguments = ["test", "--package", "outboard-tests", "--test", TESTS];
+    let only = ["sweep::", "--", "--nocapture", "--test-threads=1"];
+    let mut table = shell::cargo(arguments);
+    table.args(only).env(TABLE.0, TABLE.1);
+    let table = shell::run(table.env("OUTBOARD_REQUIRE_ALL", "1"));
+    tests.and(table)
 }

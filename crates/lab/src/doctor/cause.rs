@@ -21,6 +21,11 @@ use super::verdict::NEAR;
 pub(super) const CROWDED: f64 = 0.15;
 /// A quota that stopped its processes in this part of its periods is the limit.
 pub(super) const THROTTLED: f64 = 0.5;
+/// So it is where it stopped them at times, in more than this part of its periods, and one thread has had all that it gives:
+/// what else runs on the machine takes processor time from what is under a quota, too.
+const THROTTLED_AT_TIMES: f64 = 0.1;
+/// This part of a quota is all of it.
+const USED_UP: f64 = 0.8;
 
 /// Why a part is the limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,12 +64,18 @@ fn is_from_memory(examination: &Examination, served: &ServedUse) -> bool {
     served.has_files && together > most * TOGETHER_MAX
 }
 
+/// Whether a quota is why a thread that ran for so much of the time did not run longer.
+fn is_limit(quota: &Quota, running: f64) -> bool {
+    let is_used_up = running >= quota.cores * USED_UP;
+    quota.throttled >= THROTTLED || (is_used_up && quota.throttled >= THROTTLED_AT_TIMES)
+}
+
 impl Cause {
     /// Why a processor is the limit.
     pub(super) fn of_processor(cpu: &CpuUse) -> Self {
         let is_crowded = cpu.waiting >= CROWDED && cpu.waiting >= cpu.running / 2.0;
         match &cpu.quota {
-            Some(quota) if quota.throttled >= THROTTLED => Self::Quota(quota.clone()),
+            Some(quota) if is_limit(quota, cpu.running) => Self::Quota(quota.clone()),
             _ if is_crowded => Self::Starved,
             _ => Self::Computes,
         }

@@ -168,7 +168,10 @@ impl<'a> Analysis<'a> {
             return (vec![Stage::Queue], VerdictBasis::Bound);
         }
         if self.suspects.contains(&Stage::Disk) && self.waits_for_member() {
-            return (vec![Stage::Disk], VerdictBasis::Sign);
+            return match self.is_server_busy() {
+                true => (vec![Stage::Server, Stage::Disk], VerdictBasis::Undecided),
+                false => (vec![Stage::Disk], VerdictBasis::Sign),
+            };
         }
         let least = self.least(|bound| self.suspects.contains(&bound.part));
         let mut left = self.without_bound();
@@ -253,6 +256,13 @@ impl<'a> Analysis<'a> {
         let direction = self.examination.job.direction;
         let served = self.examination.served.as_ref();
         served.is_some_and(|served| served.full_member(direction).is_some())
+    }
+
+    /// Whether a thread of the server has work for most of the time. Requests queue for it, too, and wait as long as they
+    /// would for a member: the server's report does not distinguish them.
+    fn is_server_busy(&self) -> bool {
+        let bound = self.least(|bound| bound.part == Stage::Server && bound.is_of_processor());
+        self.suspects.contains(&Stage::Server) && bound.is_some_and(|bound| self.is_near(bound))
     }
 
     /// Another part with a bound that is as good as the same.

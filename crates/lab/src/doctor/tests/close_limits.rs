@@ -137,12 +137,15 @@ fn threads_and_quotas_of_another_machine_are_counted_with_their_waiting() {
     let starved = verdict(1850, 0);
     assert_eq!(starved.limiter, [Stage::Server], "{starved:#?}");
     assert_eq!(starved.cause, Some(Cause::Starved));
-    let stopped = verdict(0, 19);
-    assert_eq!(stopped.limiter, [Stage::Server], "{stopped:#?}");
-    assert!(
-        stopped.advice.contains("/sys/fs/cgroup/nbd/cpu.max") && stopped.sentence.contains("quota"),
-        "{stopped:#?}"
-    );
+    // On a busy machine a server waits for its quota's time as well, and has used up all of it in the end.
+    for stopped in [verdict(0, 19), verdict(1500, 5)] {
+        assert_eq!(stopped.limiter, [Stage::Server], "{stopped:#?}");
+        let is_named = stopped.advice.contains("/sys/fs/cgroup/nbd/cpu.max");
+        assert!(
+            is_named && stopped.sentence.contains("quota"),
+            "{stopped:#?}"
+        );
+    }
 }
 
 /// A disk that did not move the bytes is another one.

@@ -189,6 +189,10 @@ fn the_wire_is_named_though_another_client_reads_a_little_of_the_disk() {
 
 /// Each request took 90 ms; `alone`: the milliseconds of one by itself.
 fn write_verdict(members: &[(&str, bool, u64)], alone: u64) -> Verdict {
+    diagnose(&written(members, alone))
+}
+
+fn written(members: &[(&str, bool, u64)], alone: u64) -> Examination {
     let mut e = way(&OURS, 10.0);
     e.job.direction = Direction::Write;
     let idle: Vec<_> = members
@@ -203,7 +207,7 @@ fn write_verdict(members: &[(&str, bool, u64)], alone: u64) -> Verdict {
     members.for_each(|member| member.latency = Some(Nanos::from_ms(alone)));
     served.compare_alone(&one);
     e.served = Some(served);
-    diagnose(&e)
+    e
 }
 
 #[test]
@@ -219,6 +223,23 @@ fn a_slow_remote_half_is_named_for_writes() {
     let waited = "30.0 were waiting for nbd://far/b on average, 90.1 ms each";
     assert!(text.contains(waited), "{text}");
     assert!(verdict.advice.contains("--write-mostly"), "{verdict:?}");
+}
+
+/// Requests queue for the core of a server that has none left as they do for a slow member.
+#[test]
+fn a_busy_server_is_not_ruled_out_by_a_member_that_is_waited_for() {
+    let members = [("a.img", false, 900), ("nbd://far/b", true, 30_000)];
+    let mut e = written(&members, 12);
+    for (running, waiting, expected) in [
+        (0.45, 0.47, &[Stage::Server, Stage::Disk][..]),
+        (0.45, 0.05, &[Stage::Disk]),
+    ] {
+        let busy = Bound::busy(Stage::Server, e.rate, cpu(running, waiting, None));
+        e.bounds.push(busy.expect("it is not idle"));
+        let verdict = diagnose(&e);
+        assert_eq!(verdict.limiter, expected, "{verdict:#?}");
+        e.bounds.pop();
+    }
 }
 
 #[test]
