@@ -254,6 +254,19 @@ async function showsOverlaysOfClients(context) {
   return text;
 }
 
+async function showsCaches(context) {
+  const server = await serve(context, ["root=cache(base.img, root.cache)"]);
+  const { page, close } = await open(context.browser, server.url);
+  const row = page.locator("#caches tbody tr", { hasText: "root.cache" });
+  await row.waitFor();
+  const text = (await row.innerText()).replaceAll(/\s+/g, " ");
+  assert.ok(text.includes("in use"), text);
+  await axeFindsNothing(page, "caches");
+  await close();
+  await server.stop();
+  return text;
+}
+
 async function textOfTheServerIsNoHtml({ browser, server }) {
   const { page, close } = await open(browser, server.url);
   const name = "<img src=x onerror=alert(1)>";
@@ -316,6 +329,7 @@ const CHECKS = {
   "shows volumes and snapshots": showsVolumesAndSnapshots,
   "shows a resync with the time left": showsASync,
   "shows overlays of clients": showsOverlaysOfClients,
+  "shows caches": showsCaches,
   "text of the server is no HTML": textOfTheServerIsNoHtml,
   "acts with the token alone": actsWithTheToken,
   "reconnects to a server that was restarted": reconnects,

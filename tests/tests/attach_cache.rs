@@ -122,3 +122,92 @@ fn a_server_that_is_not_there_yet_is_waited_for_behind_a_cache_too() {
     world.run(&["detach", "--all"]).ok();
     world.assert_clean();
 }
+
+/// Where a machine reads while it starts.
+const PLACES: u64 = 20;
+
+#[track_caller]
+fn starts(device: &str, image: &str) {
+    for place in 0..PLACES {
+        let at = place * 7 % PLACES * (SIZE / PLACES / 4096 * 4096);
+        assert_eq!(bytes_at(device, at, 4096), bytes_at(image, at, 4096));
+    }
+}
+
+/// Waits until that much was read of the server, and then nothing more for a while.
+#[track_caller]
+fn quiet_after(port: u16, least: u64) -> u64 {
+    let mut last = 0;
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = bytes_read(port);
+        if now >= least && now == last {
+            return now;
+        }
+        last = now;
+    }
+    panic!("{last} bytes were read, and not {least}");
+}
+
+#[test]
+fn what_a_first_start_read_is_read_ahead_of_the_next_one_with_an_empty_cache() {
+    let Some(world) = World::new() else { return };
+    let folder = Folder::new();
+    let image = folder.filled("root.img", SIZE, 4);
+    let port = free_port();
+    let (root, metrics) = (
+        format!("root={image}"),
+        format!("--metrics=127.0.0.1:{port}"),
+    );
+    let server = Server::start(&[&root, &metrics]);
+    let uri = server.uri("root");
+    let (cache, profile) = (folder.at("root.cache"), folder.at("boot.profile"));
+    let options = [
+        "--cache",
+        cache.as_str(),
+        "--cache-profile",
+        profile.as_str(),
+    ];
+    let device = world.attachment(&uri).with(&options).device();
+    starts(&device, &image);
+    world.run(&["detach", &device]).ok();
+    let recorded = std::fs::read_to_string(&profile).expect("it was recorded");
+    let lines = recorded.lines().count() as u64;
+    assert!(lines >= PLACES, "{recorded}");
+
+    // Another machine, with the same profile and nothing in its cache.
+    std::fs::remove_file(&cache).expect("a file");
+    let before = bytes_read(port);
+    let device = world.attachment(&uri).with(&options).device();
+    let quiet = quiet_after(port, before + PLACES * 128 * 1024);
+    starts(&device, &image);
+    assert_eq!(bytes_read(port) - quiet, 0, "the start waits for nothing");
+    world.run(&["detach", &device]).ok();
+    let unchanged = std::fs::read_to_string(&profile).expect("it is there");
+    assert_eq!(unchanged, recorded);
+    world.assert_clean();
+}
+
+#[test]
+fn a_file_that_is_no_boot_profile_is_refused_before_a_cache_is_made() {
+    let Some(world) = World::new() else { return };
+    let folder = Folder::new();
+    let image = folder.filled("root.img", MIB, 3);
+    let server = Server::start(&[&format!("root={image}")]);
+    let uri = server.uri("root");
+    let (cache, notes) = (folder.at("root.cache"), folder.at("notes.txt"));
+    std::fs::write(&notes, "not a profile\n").expect("a file");
+    for (profile, expected) in [
+        (notes.as_str(), "it is no boot profile"),
+        (&folder.at("lacks/boot"), "there is no such folder"),
+    ] {
+        let mut words = vec!["attach", uri.as_str(), "--cache", &cache];
+        words.extend(["--cache-profile", profile]);
+        let refused = world.run(&words).complaint(1);
+        assert!(refused.contains(expected), "{refused}");
+        assert!(!std::path::Path::new(&cache).exists());
+    }
+    let kept = std::fs::read_to_string(&notes).expect("it is there");
+    assert_eq!(kept, "not a profile\n");
+    world.assert_clean();
+}

@@ -59,7 +59,7 @@ pub mod volume;
 mod zeroes;
 
 pub use blocks::{BlockSizeError, Blocks};
-pub use cache::{Cache, CacheError, CacheOptions, CacheStatus};
+pub use cache::{BootProfile, BootProfileError, Cache, CacheError, CacheOptions, CacheStatus};
 pub use delay::{Delay, DelayTimes};
 pub use error_disk::ErrorDisk;
 pub use fault::{Fault, FaultEffect, FaultHandle, FaultPlan, FaultRule};

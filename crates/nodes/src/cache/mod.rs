@@ -16,6 +16,7 @@
 //! * A block is valid only with the last acknowledged data (`state.rs`).
 //! * No request of the disk fails because of the cache file: after an error of it all requests go to the disk, and
 //!   the header is changed so that no later open uses what the file holds (`failure.rs`).
+//! * What a machine reads first can be recorded, and read ahead when it starts again (`prefetch.rs`).
 //! * No reader waits for the cache file to be written: beyond [`STORE_BYTES_MAX`] in flight nothing is stored.
 //!
 //! # What it does not do
@@ -33,6 +34,8 @@ mod format;
 mod load;
 mod marks;
 mod open;
+mod prefetch;
+mod profile;
 mod read;
 mod slots;
 mod state;
@@ -44,6 +47,7 @@ mod write_back;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use block::{
@@ -58,6 +62,7 @@ use self::fill::FillResult;
 pub use self::format::CacheFormatError;
 use self::format::{CacheId, CacheLayout};
 pub use self::open::{CacheFacts, inspect_cache};
+pub use self::profile::{BootProfile, BootProfileError};
 use self::state::CacheState;
 use self::stats::CacheCounters;
 pub use self::stats::CacheStatus;
@@ -100,6 +105,7 @@ struct Shared {
     /// Tasks in the background.
     tasks: InFlight,
     timer: CheckpointTimer,
+    is_closing: AtomicBool,
     failure: OnceLock<String>,
     retirement: Retirement,
     counters: CacheCounters,

@@ -233,6 +233,7 @@ fn assemble(child: Node, file: CacheFile, header: CacheHeader, slots: SlotTable)
         marks: tokio::sync::Mutex::default(),
         tasks: engine::InFlight::new(),
         timer: Default::default(),
+        is_closing: Default::default(),
         failure: Default::default(),
         retirement: Default::default(),
         counters: Default::default(),

@@ -12,6 +12,7 @@ use block::Range;
 use super::fills::Fills;
 use super::format::{BLOCK, CacheLayout};
 use super::marks::RegionMarks;
+use super::profile::ProfileRecorder;
 use super::slots::{SlotLookup, SlotTable, StoreJob, blocks_of, granules_of};
 
 /// A piece of a request within one granule.
@@ -40,6 +41,8 @@ pub(super) struct CacheState<S> {
     abandoned: Vec<(u64, Range)>,
     pub(super) fills: Fills<S>,
     pub(super) marks: RegionMarks,
+    /// What is read first, while that is recorded.
+    pub(super) recorder: Option<ProfileRecorder>,
     next: u64,
 }
 
@@ -57,6 +60,7 @@ impl<S: Clone> CacheState<S> {
             abandoned: Vec::new(),
             fills: Fills::default(),
             marks: RegionMarks::default(),
+            recorder: None,
             next: 0,
         }
     }
@@ -65,6 +69,9 @@ impl<S: Clone> CacheState<S> {
     pub(super) fn pieces(&mut self, range: Range) -> Vec<CachePiece> {
         let mut pieces = Vec::new();
         for (granule, part) in granules_of(range) {
+            if let Some(recorder) = &mut self.recorder {
+                recorder.add(granule);
+            }
             let cached_end = self.layout.disk_size / BLOCK * BLOCK;
             let end = part.end().min(cached_end.max(part.offset));
             let cached = Range::new(part.offset, end - part.offset);

@@ -19,6 +19,8 @@ pub struct CacheStatus {
     pub misses: u64,
     /// Bytes that were read of the disk.
     pub bytes_filled: u64,
+    /// Bytes that were read ahead by a boot profile.
+    pub bytes_prefetched: u64,
     /// Granules of 128 KiB that gave way to others.
     pub evictions: u64,
     /// Blocks that their checksums did not match.
@@ -37,6 +39,7 @@ pub(super) struct CacheCounters {
     pub(super) hits: AtomicU64,
     pub(super) misses: AtomicU64,
     pub(super) bytes_filled: AtomicU64,
+    pub(super) bytes_prefetched: AtomicU64,
     pub(super) damaged: AtomicU64,
     pub(super) skipped: AtomicU64,
     /// Bytes on their way to the cache file.
@@ -63,6 +66,7 @@ impl Shared {
             hits: value(&counters.hits),
             misses: value(&counters.misses),
             bytes_filled: value(&counters.bytes_filled),
+            bytes_prefetched: value(&counters.bytes_prefetched),
             evictions,
             damaged: value(&counters.damaged),
             skipped: value(&counters.skipped),

@@ -199,6 +199,7 @@ impl Shared {
 
     /// The last checkpoint, durable.
     pub(super) async fn close(self: &Arc<Self>) {
+        self.is_closing.store(true, Ordering::Release);
         if let Err(error) = self.settle().await {
             tracing::debug!("{}: {error}", self.name);
         }

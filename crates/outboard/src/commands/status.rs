@@ -5,6 +5,7 @@ use nbd::server::{ClientDiskFigures, ExportFigures, Figures, Op};
 use serde::Serialize;
 
 use crate::arrays::show;
+use crate::caches::report::CacheReport;
 use crate::control::{self, ServerStatus};
 use crate::failure::Failure;
 use crate::graph::ByteSize;
@@ -92,6 +93,7 @@ fn server(server: &ServerStatus) -> String {
     parts.extend(arrays);
     parts.extend(server.snapshots.iter().map(SnapshotReport::line));
     parts.extend(server.moves.iter().map(MoveReport::line));
+    parts.extend(server.caches.iter().map(CacheReport::line));
     let clients: Vec<_> = exports.iter().flat_map(client_rows).collect();
     if !clients.is_empty() {
         let head = CLIENT_HEAD.map(str::to_owned);

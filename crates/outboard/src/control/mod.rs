@@ -32,6 +32,7 @@ pub(crate) use self::arrays::{ArrayRequest, ArrayStep};
 pub(crate) use self::moves::{MoveChanged, MoveExtents, MoveStep};
 pub(crate) use self::snapshots::{ServedGroup, SnapshotChanged, SnapshotRequest, SnapshotStep};
 use crate::arrays::report::ArrayReport;
+use crate::caches::report::CacheReport;
 use crate::config::WriterOptions;
 use crate::snapshots::report::SnapshotReport;
 use crate::volume_moves::report::MoveReport;
@@ -223,6 +224,9 @@ pub(crate) struct ServerStatus {
     /// The last move of extents of each volume group.
     #[serde(default)]
     pub(crate) moves: Vec<MoveReport>,
+    /// The cache files that are open.
+    #[serde(default)]
+    pub(crate) caches: Vec<CacheReport>,
 }
 
 /// What a reload, or a command, did, by names of exports.

@@ -16,8 +16,8 @@ use super::disk::{Disk, NamedDisk};
 use super::parse::parse_named;
 use super::syntax::{Argument, Expression, Span, Word};
 
-/// Key of a path that is no disk.
-const PATH_KEY: &str = "pulled-while";
+/// Keys of paths that are no disks.
+const PATH_KEYS: [&str; 2] = ["profile", "pulled-while"];
 /// Key of a value that repeats a disk of the same call.
 const DISK_KEY: &str = "prefer";
 
@@ -77,7 +77,7 @@ fn replace(expression: &mut Expression, by: &[Replacement]) -> io::Result<()> {
     let before: Vec<String> = call.arguments.iter().map(written).collect();
     for argument in &mut call.arguments {
         match (&argument.key, &mut argument.value) {
-            (Some(key), Expression::Word(word)) if key.text == PATH_KEY => {
+            (Some(key), Expression::Word(word)) if PATH_KEYS.contains(&key.text.as_str()) => {
                 word.text = text(Path::new(&word.text))?;
             }
             (_, value) => replace(value, by)?,

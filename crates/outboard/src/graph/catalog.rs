@@ -71,7 +71,7 @@ impl CallKind {
                 "volume(PV, …, name=GROUP/VOLUME, system-id=ID, owner=ignore, force=true)"
             }
             Self::Overlay => "overlay(BASE, TOP, chunk=4K, quota=10G)",
-            Self::Cache => "cache(DISK, FILE, size=10G)",
+            Self::Cache => "cache(DISK, FILE, size=10G, profile=FILE)",
             Self::Dm => "dm(TABLE-FILE)",
             Self::Zero => "zero(SIZE)",
             Self::Error => "error(SIZE)",

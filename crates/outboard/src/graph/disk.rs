@@ -148,6 +148,8 @@ pub(crate) struct CachedDisk {
     pub(crate) file: PathBuf,
     /// Most bytes that the file takes.
     pub(crate) size: Option<u64>,
+    /// The file with its boot profile, or for a new one.
+    pub(crate) profile: Option<PathBuf>,
     /// Where the file's path stands in the text.
     pub(crate) span: Span,
 }

@@ -228,17 +228,19 @@ fn cached(arguments: &mut Arguments<'_>) -> Resolved<CachedDisk> {
         disk,
         file: PathBuf::from(&word.text),
         size: arguments.size("size", QUOTAS)?,
+        profile: arguments
+            .keyed_word("profile", "the path of a file")?
+            .map(|path| PathBuf::from(&path.text)),
         span: word.span,
     })
 }
 
-/// `disk` with a cache in front of it, written as an expression. Options of a remote disk that is a plain URI are
+/// `disk` with a cache in front of it, written as an expression: the file, its size, and a boot profile. Options of a remote disk that is a plain URI are
 /// those of `remote`.
 pub(crate) fn with_cache(
     disk: &str,
     remote: &[(&str, String)],
-    file: &str,
-    size: Option<u64>,
+    (file, size, profile): (&str, Option<u64>, Option<&str>),
 ) -> Result<String, ExpressionError> {
     let word = |text: &str| {
         let span = Span { start: 0, end: 0 };
@@ -257,5 +259,8 @@ pub(crate) fn with_cache(
     let size = size
         .map(|size| format!(", size={size}"))
         .unwrap_or_default();
-    Ok(format!("cache({disk}, {}{size})", word(file)))
+    let profile = profile
+        .map(|profile| format!(", profile={}", word(profile)))
+        .unwrap_or_default();
+    Ok(format!("cache({disk}, {}{size}{profile})", word(file)))
 }

@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::rates::{RateCounters, Rates};
 use super::verdicts::{self, VerdictLine};
 use crate::arrays::report::ArrayReport;
+use crate::caches::report::CacheReport;
 use crate::control::ServerStatus;
 use crate::event_log::LoggedEvent;
 use crate::graph::outline::DiskOutline;
@@ -127,6 +128,7 @@ pub(super) struct PageStatus {
     groups: Vec<GroupLine>,
     snapshots: Vec<SnapshotReport>,
     moves: Vec<MoveReport>,
+    caches: Vec<CacheReport>,
     attachments: Vec<AttachmentLine>,
     events: Vec<LoggedEvent>,
 }
@@ -336,6 +338,7 @@ impl StatusHistory {
             groups,
             snapshots: status.snapshots,
             moves: status.moves,
+            caches: status.caches,
             attachments: surroundings.attachments,
             events: surroundings.events,
         };

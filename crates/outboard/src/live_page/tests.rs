@@ -73,6 +73,7 @@ fn input(count: u64, clients: Vec<ClientFigures>) -> PageInput {
             arrays: Vec::new(),
             snapshots: Vec::new(),
             moves: Vec::new(),
+            caches: Vec::new(),
         },
         outlines: BTreeMap::new(),
         groups: Vec::new(),

@@ -12,7 +12,7 @@ type OfCache = (
     fn(&CacheStatus) -> u64,
 );
 
-const METRICS: [OfCache; 9] = [
+const METRICS: [OfCache; 10] = [
     (
         "outboard_cache_hits_total",
         "counter",
@@ -30,6 +30,12 @@ const METRICS: [OfCache; 9] = [
         "counter",
         "Bytes that were read of the disk.",
         |one| one.bytes_filled,
+    ),
+    (
+        "outboard_cache_prefetched_bytes_total",
+        "counter",
+        "Bytes that were read ahead by a boot profile.",
+        |one| one.bytes_prefetched,
     ),
     (
         "outboard_cache_evictions_total",

@@ -36,6 +36,7 @@ struct AttachFile {
     name: Option<String>,
     cache: Option<PathBuf>,
     cache_size: Option<String>,
+    cache_profile: Option<PathBuf>,
 }
 
 /// The arguments that a file has in place of a command line.
@@ -73,6 +74,7 @@ pub(super) fn args(path: &Path) -> Result<Args, Failure> {
         read_only: file.read_only,
         shared: file.shared,
         cache: file.cache,
+        cache_profile: file.cache_profile,
         name: Some(name),
         ..args
     })

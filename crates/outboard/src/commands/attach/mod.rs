@@ -35,7 +35,7 @@ pub(crate) struct Args {
         value_name = "FILE",
         conflicts_with_all = [
             "disk", "mount", "via", "connections", "read_only", "mkfs", "timeout", "wait", "shared", "name", "for_root",
-            "print_unit", "cache", "cache_size",
+            "print_unit", "cache", "cache_size", "cache_profile",
         ]
     )]
     config: Option<PathBuf>,
@@ -63,6 +63,11 @@ pub(crate) struct Args {
     /// Bytes that the cache file takes, at most; without it the whole disk, or half of the free space
     #[arg(long, value_name = "SIZE", requires = "cache")]
     cache_size: Option<ByteSize>,
+
+    /// Read ahead into the cache what this file names; where it does not exist, what is read in the first two minutes is
+    /// recorded in it
+    #[arg(long, value_name = "FILE", requires = "cache")]
+    cache_profile: Option<PathBuf>,
 
     /// Make a filesystem first, if the disk holds nothing known
     #[arg(long, value_name = "TYPE")]
@@ -175,6 +180,7 @@ impl Args {
             read_only: false,
             cache: None,
             cache_size: None,
+            cache_profile: None,
             mkfs: None,
             timeout: attach::TIMEOUT.as_secs(),
             wait: 0,
@@ -196,15 +202,14 @@ fn request(args: Args) -> Result<AttachRequest, Failure> {
         return Err(failure.next("give the disk alone, in quotes if its path has a `=`"));
     }
     if let Some(file) = &args.cache {
-        let file = absolute(file)?;
-        let file = file
-            .to_str()
-            .ok_or_else(|| Failure::usage("the path of the cache file is no UTF-8".to_owned()))?;
+        let file = text_of(file)?;
+        let profile = args.cache_profile.as_deref().map(text_of).transpose()?;
         let remote = [
             ("connections", args.connections.to_string()),
             ("timeout", format!("{}s", args.timeout)),
         ];
-        disk = with_cache(&disk, &remote, file, args.cache_size.map(|size| size.0))?;
+        let size = args.cache_size.map(|size| size.0);
+        disk = with_cache(&disk, &remote, (&file, size, profile.as_deref()))?;
         named = resolve(&disk)?;
     }
     if args.read_only && !named.disk.can_be_read_only() {
@@ -259,6 +264,11 @@ fn cached_export(disk: &Disk) -> Option<String> {
         Disk::Remote { target, .. } => Some(target.to_string()),
         below => cached_export(below),
     }
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    let path = absolute(path)?.into_os_string().into_string();
+    path.map_err(|path| Failure::usage(format!("the path {} is no UTF-8", path.display())))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {

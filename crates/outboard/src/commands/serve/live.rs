@@ -332,6 +332,7 @@ impl Live {
             arrays: self.arrays.reports(),
             snapshots: self.snapshots.reports(),
             moves: self.snapshots.moves(),
+            caches: caches::reports(),
         }
     }
 

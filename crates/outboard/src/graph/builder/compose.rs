@@ -10,7 +10,7 @@ use nodes::{Blocks, Cache, CacheOptions, Linear, Overlay, OverlayOptions, Segmen
 use super::built_disk::{Below, BuiltDisk, label};
 use super::claims::{FileIdentity, Footprint};
 use super::{BuildError, BuildPlace, Builder, Result, refuse_collision};
-use crate::caches;
+use crate::caches::{self, BootProfileUse};
 use crate::graph::disk::{self, Disk};
 use crate::graph::segments::BLOCK;
 use crate::graph::size::ByteSize;
@@ -222,6 +222,7 @@ impl Builder {
             disk,
             file,
             size,
+            profile,
             span,
         } = cached;
         let child = self.child(disk, place).await?;
@@ -236,10 +237,15 @@ impl Builder {
             claims.extend(own.into_claims());
             refuse_collision(&claims)?;
         }
+        let profile = profile.as_deref().map(BootProfileUse::of).transpose();
+        let profile = profile.map_err(|why| place.refused(*span, why))?;
         let options = CacheOptions { size_max: *size };
         let opened = Box::pin(Cache::open(child.disk().clone(), file, options)).await;
         let node = Arc::new(opened.map_err(|source| place.refused(*span, source))?);
         caches::register(&node);
+        if let Some(profile) = profile {
+            profile.begin(&node);
+        }
         let mut built = BuiltDisk::over("cache", file.display().to_string(), node, child);
         // It may have been made just now.
         if let Some((_, own)) = self.own_file(file, false, place, *span) {

@@ -25,8 +25,8 @@ fn paths_are_absolute_wherever_they_stand_and_nothing_else_is_changed() {
             "overlay(linear(HERE/a.img, 'HERE/b c.img'), HERE/top.img, quota=2G)",
         ),
         (
-            "cache(nbd://nas.lan/root, f.cache, size=1G)",
-            "cache(nbd://nas.lan/root, HERE/f.cache, size=1G)",
+            "cache(nbd://nas.lan/root, f.cache, size=1G, profile=boot)",
+            "cache(nbd://nas.lan/root, HERE/f.cache, size=1G, profile=HERE/boot)",
         ),
         (
             "array(a.img, missing, b.img, prefer=b.img)",

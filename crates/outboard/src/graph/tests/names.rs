@@ -184,7 +184,7 @@ fn an_overlay_is_kept_in_its_top_and_never_in_its_base() {
 
 #[test]
 fn a_cache_is_in_front_of_any_disk_and_keeps_its_file() {
-    let text = "cache(nbd://nas/root, 'the cache', size=4G)";
+    let text = "cache(nbd://nas/root, 'the cache', size=4G, profile=boot)";
     let found = disk(text);
     assert!(found.can_be_read_only());
     let Disk::Cache(cached) = found else {
@@ -194,6 +194,7 @@ fn a_cache_is_in_front_of_any_disk_and_keeps_its_file() {
         (&*cached.file, cached.size),
         (Path::new("the cache"), Some(4 << 30))
     );
+    assert_eq!(cached.profile, Some(PathBuf::from("boot")));
     assert_eq!(&text[cached.span.start..cached.span.end], "'the cache'");
 }
 
@@ -203,7 +204,12 @@ fn a_cache_is_put_in_front_of_a_disk_with_its_options() {
         ("connections", "2".to_owned()),
         ("timeout", "9s".to_owned()),
     ];
-    let cached = |text: &str, size| with_cache(text, &remote, "/a b", size).unwrap();
+    let cached = |text: &str, size| with_cache(text, &remote, ("/a b", size, None)).unwrap();
+    let profiled = with_cache("a.img", &remote, ("/c", Some(1 << 20), Some("/a b")));
+    assert_eq!(
+        profiled.unwrap(),
+        "cache(a.img, /c, size=1048576, profile='/a b')"
+    );
     assert_eq!(
         cached("nbd://nas/root", Some(1 << 20)),
         "cache(remote(nbd://nas/root, connections=2, timeout=9s), '/a b', size=1048576)"

@@ -119,6 +119,16 @@ function makeTables() {
       { title: "Used", text: (one) => text.share(one.per_mille) },
       { title: "Fill level", make: meter, update: (node, one) => setMeter(node, one.per_mille ?? 0, 1000) },
     ], (one) => `${one.group}/${one.name}`),
+    caches: table("caches", "Cache files", [
+      { title: "File", text: (one) => one.file },
+      { title: "Cached", text: (one) => text.bytes(one.cached) },
+      { title: "Holds at most", text: (one) => text.bytes(one.capacity) },
+      { title: "Fill level", make: meter, update: (node, one) => setMeter(node, one.cached, one.capacity) },
+      { title: "Hits", text: (one) => text.count(one.hits) },
+      { title: "Misses", text: (one) => text.count(one.misses) },
+      { title: "Read ahead", text: (one) => text.bytes(one.prefetched) },
+      { title: "State", text: (one) => (one.failure ? `out of use: ${one.failure}` : "in use"), isText: true },
+    ], (one) => one.file),
     attachments: table("attachments", "Attachments", [
       { title: "Device", text: (one) => one.device ?? "–" },
       { title: "Mounted on", text: (one) => one.mounted_on ?? "–", isText: true },
@@ -231,6 +241,8 @@ function draw(status) {
   tables.snapshots.update(status.snapshots);
   tables.pools.update(status.groups.flatMap((group) => group.pools.map((one) => ({ ...one, group: group.name }))));
   show("volumes", status.groups.length > 0);
+  tables.caches.update(status.caches);
+  show("caches", status.caches.length > 0);
   tables.attachments.update(status.attachments);
   show("attachments", status.attachments.length > 0);
   tables.events.update(status.events);

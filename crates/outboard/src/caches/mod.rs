@@ -9,6 +9,9 @@
 //!
 //! It keeps no cache open but while it is closed.
 
+mod boot_profile;
+pub(crate) mod report;
+
 use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -19,6 +22,8 @@ use engine::clock;
 use futures_util::future::join_all;
 use nodes::{Cache, CacheStatus};
 
+pub(crate) use self::boot_profile::BootProfileUse;
+use self::report::CacheReport;
 use crate::graph::Disk;
 
 /// How long all of them may take to be synced.
@@ -41,6 +46,11 @@ fn open() -> Vec<Arc<Cache>> {
 /// What each of them holds and has done.
 pub(crate) fn status() -> Vec<CacheStatus> {
     open().iter().map(|cache| cache.status()).collect()
+}
+
+/// The same, for a status.
+pub(crate) fn reports() -> Vec<CacheReport> {
+    status().into_iter().map(CacheReport::from).collect()
 }
 
 /// Why one of them is out of use.
@@ -67,6 +77,7 @@ pub(crate) async fn close_all() {
 
 /// Closes `caches` at the same time. One that is in use all the same has synced what it holds so far.
 pub(crate) async fn close(caches: &[Arc<Cache>]) {
+    caches.iter().for_each(boot_profile::end);
     let closes = join_all(caches.iter().map(|cache| cache.close()));
     if clock::timeout(CLOSE_TIMEOUT, closes).await.is_err() {
         tracing::warn!(
