@@ -8,6 +8,7 @@ mod arrays;
 mod attach;
 pub(crate) mod bare;
 mod busy;
+mod caches;
 mod figures;
 mod fio;
 mod flood;
@@ -199,6 +200,8 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::Parity => parity::measure(args),
         Work::ParityKernel(what) => parity::kernel(args, what),
         Work::LivePage(load) => live_page::measure(launcher, args, load),
+        Work::CacheWarm(load) => caches::warm(launcher, args, load),
+        Work::CacheStart(load) => caches::start(launcher, args, load),
         Work::LabCost => lab_cost::measure(args, binary, &launcher.folder),
         Work::Volume(kind, load) => volumes::load(launcher, args, binary, *kind, load),
         Work::OriginFirst(load) => volumes::origin_first(launcher, args, binary, load),

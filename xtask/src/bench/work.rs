@@ -85,6 +85,10 @@ pub(crate) enum Work {
     VolumeUpdate,
     /// Reads while the live page is open, against those while it is closed.
     LivePage(Load),
+    /// A cache that has all of a remote disk against a plain file.
+    CacheWarm(Load),
+    /// The first reads of a machine with an empty cache and a boot profile, against none.
+    CacheStart(Load),
     /// What the lab and an agent take of a processor while something is measured.
     LabCost,
 }

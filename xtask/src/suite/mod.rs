@@ -72,8 +72,16 @@ pub(crate) fn run(options: SuiteOptions<'_>) -> Result<()> {
         free_bytes_min: FREE_BYTES_MIN,
     };
     pool::run(tasks(Phase::Shared), limits, &mut report)?;
+    let shared = begin.elapsed();
     pool::run(tasks(Phase::Exclusive), Limits::ONE, &mut report)?;
+    let exclusive = begin.elapsed() - shared;
     let mut failed: Vec<String> = doc_tests(&selection).into_iter().collect();
+    println!(
+        "\nside by side {:.0} s, with nothing else {:.0} s, examples {:.0} s",
+        shared.as_secs_f64(),
+        exclusive.as_secs_f64(),
+        (begin.elapsed() - shared - exclusive).as_secs_f64()
+    );
     report.print(
         built,
         begin.elapsed(),
