@@ -18,6 +18,6 @@ pub(super) fn run() -> Result<()> {
     suite::run(SuiteOptions {
         filter: Some(TESTS),
         strict: true,
-        variable: Some(LONG),
+        variables: &[(LONG.0, LONG.1.to_owned())],
     })
 }
