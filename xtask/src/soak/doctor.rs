@@ -22,7 +22,7 @@ pub(super) fn run() -> Result<()> {
     let tests = suite::run(SuiteOptions {
         filter: Some(TESTS),
         strict: true,
-        variable: Some(LONG),
+        variables: &[(LONG.0, LONG.1.to_owned())],
     });
     let arguments = ["test", "--package", "outboard-tests", "--test", TESTS];
     let only = ["sweep::", "--", "--nocapture", "--test-threads=1"];

@@ -55,7 +55,7 @@ enum Subject {
     Clients,
     /// Every plan of the lab: each of its tests on each of its targets. The options are those of the clients.
     Plans,
-    /// Seeded worlds of arrays, moves and clients, thousands of each kind. The options are those of the clients.
+    /// Seeded worlds of arrays, moves and clients: `--count` of each kind, from `--seed` on.
     Worlds,
     /// Rigged systems, with the doctor's verdict on each. The options are those of the clients.
     Doctor,
@@ -76,9 +76,12 @@ pub(crate) struct Args {
     /// Rounds, with a look at the idle server after each.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
-    /// What the decisions come from; another one each time when not given.
+    /// What the decisions come from; another one each time when not given. Of worlds the first one, 0 when not given.
     #[arg(long)]
     seed: Option<u64>,
+    /// Worlds of each kind.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=worlds::COUNT_MAX))]
+    count: u64,
     /// The server's binary; built in release mode when not given.
     #[arg(long)]
     binary: Option<PathBuf>,
@@ -124,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     match args.subject {
         Subject::Clients => {}
         Subject::Plans => return plans::run(),
-        Subject::Worlds => return worlds::run(),
+        Subject::Worlds => return worlds::run(args.count, args.seed.unwrap_or(0)),
         Subject::Doctor => return doctor::run(),
     }
     packages::ensure(&[packages::SOAK])?;
@@ -145,6 +148,7 @@ pub(crate) fn brief(binary: &Path) -> Result<()> {
         clients: 100,
         rounds: ROUNDS,
         seed: None,
+        count: 0,
         binary: None,
     };
     soak(&args, binary, Duration::from_secs(20) / ROUNDS)

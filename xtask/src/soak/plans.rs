@@ -20,6 +20,6 @@ pub(super) fn run() -> Result<()> {
     suite::run(SuiteOptions {
         filter: Some(TESTS),
         strict: true,
-        variable: Some(WHOLE),
+        variables: &[(WHOLE.0, WHOLE.1.to_owned())],
     })
 }

@@ -3,6 +3,7 @@
 use super::programs::replay;
 use super::region::{Region, content};
 use super::watch::{Socket, socket};
+use super::worlds;
 
 #[test]
 fn an_acknowledged_write_is_what_a_read_must_show() {
@@ -54,4 +55,14 @@ fn a_line_of_the_kernel_names_both_ports_and_the_socket() {
         inode: 4242,
     };
     assert_eq!(socket(line), Some(expected));
+}
+
+#[test]
+fn worlds_are_as_many_as_requested_from_a_seed_on() {
+    let variables = worlds::variables(100_000, 7);
+    let expected = [
+        ("OUTBOARD_WORLDS", "100000".to_owned()),
+        ("OUTBOARD_WORLDS_FROM", "7".to_owned()),
+    ];
+    assert_eq!(variables, expected);
 }

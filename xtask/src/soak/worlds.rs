@@ -1,22 +1,37 @@
 //! `cargo xtask soak worlds`: many more of the seeded worlds than `cargo xtask test` plays.
+//!
+//! Every kind of world gets as many as `--count` says, from `--seed` on: of arrays (copies, superblocks 0.90, parity, partial parity logs, journals,
+//! reshapes, other levels), of two hosts, moves, caches, copies and clients. A world that fails is printed with its seed; another run from
+//! another seed on plays others.
 
 use anyhow::Result;
 
 use crate::packages;
 use crate::suite::{self, SuiteOptions};
 
-/// Worlds of each test or kind, instead of some hundreds.
-const COUNT: (&str, &str) = ("OUTBOARD_WORLDS", "2000");
+/// Worlds of each kind, and the first of their seeds.
+const COUNT: &str = "OUTBOARD_WORLDS";
+const FROM: &str = "OUTBOARD_WORLDS_FROM";
+
+/// Most worlds of one kind: the seeds of each kind begin so far behind those of the one before.
+pub(super) const COUNT_MAX: u64 = 1 << 31;
 
 /// The tests that play worlds, by a part of their names.
 const TESTS: &str = "worlds";
 
 /// Runs all of them; none may be skipped.
-pub(super) fn run() -> Result<()> {
+pub(super) fn run(count: u64, seed: u64) -> Result<()> {
     packages::ensure(&[packages::TESTS])?;
+    let behind = seed + count;
+    println!("seeds {seed} to {behind} of each kind (OUTBOARD_WORLD=SEED plays one again)");
     suite::run(SuiteOptions {
         filter: Some(TESTS),
         strict: true,
-        variable: Some(COUNT),
+        variables: &variables(count, seed),
     })
+}
+
+/// What the tests get of it.
+pub(super) fn variables(count: u64, seed: u64) -> [(&'static str, String); 2] {
+    [(COUNT, count.to_string()), (FROM, seed.to_string())]
 }

@@ -37,8 +37,8 @@ pub(crate) struct SuiteOptions<'a> {
     pub(crate) filter: Option<&'a str>,
     /// A test that cannot run here fails.
     pub(crate) strict: bool,
-    /// A variable that the tests get, and its value.
-    pub(crate) variable: Option<(&'static str, &'static str)>,
+    /// Variables that the tests get, and their values.
+    pub(crate) variables: &'a [(&'static str, String)],
 }
 
 /// Which tests of the binaries run together.
@@ -107,7 +107,7 @@ fn tasks(
         threads,
         outboard: outboard.to_owned(),
         strict: options.strict,
-        variable: options.variable,
+        variables: options.variables.to_vec(),
     };
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for binary in binaries {

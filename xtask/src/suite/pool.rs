@@ -58,8 +58,8 @@ pub(super) struct Task {
     pub(super) threads: Option<usize>,
     pub(super) outboard: PathBuf,
     pub(super) strict: bool,
-    /// A variable that they get, and its value.
-    pub(super) variable: Option<(&'static str, &'static str)>,
+    /// Variables that they get, and their values.
+    pub(super) variables: Vec<(&'static str, String)>,
 }
 
 /// Runs all tasks; what happens goes to the report as it happens.
@@ -142,7 +142,7 @@ fn start(task: &Task, threads: usize, log: &Path) -> Result<Child> {
     if task.strict {
         command.env(REQUIRE_ALL, "1");
     }
-    command.envs(task.variable);
+    command.envs(task.variables.iter().map(|(name, value)| (name, value)));
     command
         .spawn()
         .with_context(|| format!("cannot start {}", shell::words(&command)))

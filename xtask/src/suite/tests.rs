@@ -38,7 +38,7 @@ fn program(folder: &Path, name: &str, lines: &[&str], status: u8) -> Task {
         threads: None,
         outboard: PathBuf::from("outboard"),
         strict: true,
-        variable: None,
+        variables: Vec::new(),
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) async fn bits(
     Ok(Some(Bits::decode(shape, &bytes, header.size)))
 }
 
-/// What cannot be read of a member, by its own log; bytes of its data.
+/// What cannot be read of a member, by its own log; bytes of its data, counted from [`Superblock::first_data_at`].
 pub(super) async fn bad(
     name: &str,
     disk: &Node,
@@ -46,7 +46,7 @@ pub(super) async fn bad(
             "leave it out: which of its blocks are bad is not known",
         )
     })?;
-    let data_at = superblock.data.offset;
+    let data_at = superblock.first_data_at();
     let runs = found.runs().iter();
     Ok(runs.filter_map(|run| of_data(data_at, *run)).collect())
 }

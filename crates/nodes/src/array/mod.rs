@@ -82,6 +82,6 @@ pub(crate) use self::parity::tests::writer as parity_writer;
 pub(crate) use self::redundant::range_locks;
 pub use self::status::{
     ArrayEvent, ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus, OperationIo,
-    PLACES_MAX, Scrubbed, SyncKind, SyncStatus,
+    PLACES_MAX, ReshapePause, Scrubbed, SyncKind, SyncStatus, UntrustedPlaces,
 };
 pub(crate) use self::sync::rate;

@@ -59,13 +59,12 @@ pub(crate) async fn open_assembly(
     assembly: Assembly,
     options: &ArrayOptions,
 ) -> Result<Arc<Array>, ArrayError> {
-    let remarks = assembly.remarks.clone();
-    if assembly.facts.reshape.is_some() && options.force_dirty_degraded {
-        return Err(ArrayError::refused(
-            "an array in the midst of a reshape is not opened by force",
-            "let mdadm finish that: `mdadm --assemble --force`",
-        ));
-    }
+    let mut remarks = assembly.remarks.clone();
+    let is_forced = options.force_dirty_degraded && assembly.facts.reshape.is_some();
+    let options = &ArrayOptions {
+        read_only: options.read_only || is_forced,
+        ..options.clone()
+    };
     let kind = match assembly.facts.level {
         Level::Linear | Level::Raid0 => Kind::Striped(Striped::open(assembly, options)?),
         Level::Raid4 | Level::Raid5 | Level::Raid6
@@ -79,6 +78,7 @@ pub(crate) async fn open_assembly(
         Level::Raid1 | Level::Raid10 | Level::Raid4 | Level::Raid5 | Level::Raid6 => {
             let expected = Expected::of(&assembly, options);
             let array = RedundantArray::open(assembly, options).await?;
+            array.find_untrusted();
             let logs = array.read_logs().await?;
             let taken_over = array.take_over().await;
             taken_over.map_err(|error| {
@@ -96,6 +96,14 @@ pub(crate) async fn open_assembly(
             return Err(ArrayError::refused(what, "use them with the kernel"));
         }
     };
+    let untrusted = match &kind {
+        Kind::Parity(parity) => parity.untrusted(),
+        Kind::Redundant(array) => array.array.untrusted(),
+        Kind::Striped(_) => None,
+    };
+    remarks.extend(untrusted.map(|places| {
+        format!("what was written last may be wrong where it is computed from parity: {places}")
+    }));
     Ok(Arc::new(Array::of(kind, remarks)))
 }
 

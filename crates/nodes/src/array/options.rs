@@ -134,7 +134,7 @@ impl Default for ArrayOptions {
     }
 }
 
-/// Another form of an array with parity; `None`: as it is.
+/// Another form of an array with parity; `None`: as it is. Without any a reshape that waits is continued.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NewShape {
     /// Members of the complete array.

@@ -45,6 +45,10 @@ pub struct ArrayStatus {
     pub resync_pending: bool,
     /// What is being done in the background.
     pub sync: Option<SyncStatus>,
+    /// A reshape waits: it cannot go on.
+    pub reshape_pause: Option<ReshapePause>,
+    /// Where it may be wrong, since it was being written when it stopped, lacks members, and is read by force.
+    pub untrusted: Option<UntrustedPlaces>,
     /// Another host took it over: every request fails, and no member is written any more.
     pub taken_over: Option<Takeover>,
     /// What the last scrub found; `None`: there was none since the array was opened.
@@ -177,6 +181,54 @@ pub struct SyncStatus {
     pub mismatches: u64,
 }
 
+/// Where an array that is read by force may be wrong: data that are computed from parity which may not fit. Bytes of the array.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UntrustedPlaces {
+    /// The first [`PLACES_MAX`] of them, in order.
+    pub places: Vec<block::Range>,
+    /// How many there are.
+    pub count: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// What was not looked at row by row, and is not counted.
+    pub rest: Option<block::Range>,
+}
+
+/// Places that are named in one line.
+const NAMED_MAX: usize = 8;
+
+impl fmt::Display for UntrustedPlaces {
+    /// Names the first of them: `3 places, 12288 bytes in all: 0+4096, 12288+4096, 24576+4096`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, bytes) = (self.count, self.bytes);
+        write!(f, "{count} places, {bytes} bytes in all")?;
+        let named = self.places.iter().take(NAMED_MAX);
+        for (index, place) in named.enumerate() {
+            let before = if index == 0 { ": " } else { ", " };
+            write!(f, "{before}{}+{}", place.offset, place.len)?;
+        }
+        let more = count.saturating_sub(self.places.len().min(NAMED_MAX) as u64);
+        if more > 0 {
+            write!(f, " and {more} more")?;
+        }
+        match self.rest {
+            Some(rest) => write!(f, ", and in {}+{}", rest.offset, rest.len),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A reshape that waits until members change, or until it is continued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReshapePause {
+    /// How far it has come, bytes of the array.
+    pub done: u64,
+    /// Of how much.
+    pub of: u64,
+    /// What it cannot move, and why.
+    pub why: String,
+}
+
 /// What can be done in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SyncKind {
@@ -247,6 +299,16 @@ pub enum ArrayEvent {
         kind: SyncKind,
         /// Differences that it found.
         mismatches: u64,
+    },
+    /// What no member could read was moved by a reshape: members have it in their logs of bad blocks.
+    BadBlocks {
+        /// Which bytes of the array.
+        place: block::Range,
+    },
+    /// A reshape cannot go on, and waits.
+    ReshapePaused {
+        /// Where, and for what.
+        why: String,
     },
     /// A member that was away is there again.
     MemberBack {

@@ -102,6 +102,8 @@ impl Striped {
             members: (0..).zip(&self.members).map(member).collect(),
             resync_pending: false,
             sync: None,
+            reshape_pause: None,
+            untrusted: None,
             taken_over: None,
             scrubbed: None,
         }

@@ -23,6 +23,7 @@ pub(crate) mod report;
 pub(crate) mod show;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod untrusted_report;
 mod watch;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -8,6 +8,8 @@ use nodes::array::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::untrusted_report::UntrustedReport;
+
 /// The status of an array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ArrayReport {
@@ -56,12 +58,29 @@ pub(crate) struct ArrayReport {
     /// The sync that is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sync: Option<SyncReport>,
+    /// A reshape that cannot go on, and waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reshape_paused: Option<PauseReport>,
+    /// Where it may be wrong: it was being written when it stopped, lacks members, and is read by force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) untrusted: Option<UntrustedReport>,
     /// A takeover by another host, after which every request fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) taken_over: Option<TakeoverReport>,
     /// What the last scrub found, since it was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scrubbed: Option<ScrubReport>,
+}
+
+/// A reshape that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PauseReport {
+    /// How far it has come, bytes of the array.
+    pub(crate) done: u64,
+    /// Of how much.
+    pub(crate) of: u64,
+    /// What it cannot move, and why.
+    pub(crate) why: String,
 }
 
 /// A takeover by another host.
@@ -274,6 +293,12 @@ impl ArrayReport {
             members: status.members.iter().map(MemberReport::of).collect(),
             resync_pending: status.resync_pending,
             sync: status.sync.as_ref().map(SyncReport::of),
+            reshape_paused: status.reshape_pause.as_ref().map(|pause| PauseReport {
+                done: pause.done,
+                of: pause.of,
+                why: pause.why.clone(),
+            }),
+            untrusted: status.untrusted.as_ref().map(UntrustedReport::from),
             taken_over: status.taken_over.as_ref().map(TakeoverReport::from),
             scrubbed: status.scrubbed.as_ref().map(ScrubReport::of),
         }

@@ -19,7 +19,7 @@ use crate::output::columns;
 /// Cells of a bar.
 const BAR_LEN: u64 = 24;
 /// Places of differences that are shown.
-const PLACES_SHOWN_MAX: usize = 10;
+pub(super) const PLACES_SHOWN_MAX: usize = 10;
 
 /// The whole report as a tree.
 pub(crate) fn tree(report: &ArrayReport) -> String {
@@ -155,6 +155,14 @@ fn details(report: &ArrayReport) -> Vec<String> {
             sync.kind.name(),
             format!("{}  {}", bar(sync), figures(sync)),
         );
+    }
+    if let Some(pause) = &report.reshape_paused {
+        let (done, of) = (HumanBytes(pause.done), HumanBytes(pause.of));
+        let why = visible(&pause.why);
+        row("reshape paused", format!("at {done} of {of}: {why}"));
+    }
+    if let Some(untrusted) = &report.untrusted {
+        row("may be wrong", untrusted.words());
     }
     if let Some(scrubbed) = &report.scrubbed {
         row("last scrub", scrub(scrubbed));

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use block::Range;
 use nodes::array::format::{Level, Version};
 use nodes::array::{
-    ArrayEvent, ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus, Scrubbed, SyncKind,
-    SyncStatus, Takeover,
+    ArrayEvent, ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus, ReshapePause,
+    Scrubbed, SyncKind, SyncStatus, Takeover, UntrustedPlaces,
 };
 
 use super::hook::{Hook, HookEvent};
@@ -37,6 +38,8 @@ fn status() -> ArrayStatus {
         members: vec![of("a.img", Some(0)), of("b.img", Some(1))],
         resync_pending: false,
         sync: None,
+        reshape_pause: None,
+        untrusted: None,
         taken_over: None,
         scrubbed: None,
     }
@@ -164,7 +167,7 @@ fn failures_and_the_running_sync_are_shown() {
 
 #[test]
 fn a_scrub_shows_the_first_places_and_the_count() {
-    let range = |n: u64| block::Range::new(n << 20, 4096);
+    let range = |n: u64| Range::new(n << 20, 4096);
     let scrubbed = |places: u64, repaired, finished| {
         let mut status = status();
         status.scrubbed = Some(Scrubbed {
@@ -224,6 +227,55 @@ fn an_array_that_was_taken_over_says_by_which_host_and_when() {
 }
 
 #[test]
+fn a_reshape_that_waits_is_shown_with_the_place_and_why() {
+    let status = ArrayStatus {
+        reshape_pause: Some(ReshapePause {
+            done: 1 << 30,
+            of: 4 << 30,
+            why: "reshape cannot go on: 4096+4096".to_owned(),
+        }),
+        ..status()
+    };
+    let report = ArrayReport::of(None, &status);
+    let tree = show::tree(&report);
+    let line = "at 1.00 GiB of 4.00 GiB: reshape cannot go on: 4096+4096";
+    assert!(
+        tree.contains("reshape paused") && tree.contains(line),
+        "{tree}"
+    );
+    let json = serde_json::to_value(&report).expect("plain data");
+    assert_eq!(json["reshape_paused"]["done"], 1_u64 << 30);
+}
+
+#[test]
+fn places_that_may_be_wrong_are_listed_and_counted() {
+    let status = ArrayStatus {
+        untrusted: Some(UntrustedPlaces {
+            places: (0..12).map(|n| Range::new(n << 20, 4096)).collect(),
+            count: 15,
+            bytes: 15 << 12,
+            rest: Some(Range::new(1 << 30, 512)),
+        }),
+        ..status()
+    };
+    let report = ArrayReport::of(None, &status);
+    let tree = show::tree(&report);
+    assert!(tree.contains("15 places, 60.00 KiB, at 0+4096, "), "{tree}");
+    assert!(
+        tree.contains(" and 5 more places (--json lists them), and in 1073741824+512"),
+        "{tree}"
+    );
+    let json = serde_json::to_value(&report).expect("plain data");
+    assert_eq!(
+        json["untrusted"]["places"].as_array().map(Vec::len),
+        Some(12)
+    );
+    assert_eq!(json["untrusted"]["count"], 15);
+    let back: ArrayReport = serde_json::from_value(json).expect("what a server sends is read");
+    assert_eq!(back, report);
+}
+
+#[test]
 fn events_have_mdadms_names() {
     let watched = ArrayWatch {
         array: "media".to_owned(),
@@ -261,6 +313,20 @@ fn events_have_mdadms_names() {
             ArrayEvent::MemberBack { member: member() },
             "MemberBack",
             true,
+        ),
+        (
+            ArrayEvent::BadBlocks {
+                place: Range::new(8192, 4096),
+            },
+            "BadBlocks",
+            false,
+        ),
+        (
+            ArrayEvent::ReshapePaused {
+                why: "no log".to_owned(),
+            },
+            "ReshapePaused",
+            false,
         ),
     ];
     for (event, name, has_member) in events {

@@ -53,6 +53,9 @@ impl ArrayWatch {
             ArrayEvent::Fail { .. } | ArrayEvent::TakenOver(_) => {
                 tracing::error!("array {array}: {line}")
             }
+            ArrayEvent::BadBlocks { .. } | ArrayEvent::ReshapePaused { .. } => {
+                tracing::error!("array {array}: {line}");
+            }
             ArrayEvent::DegradedArray => tracing::warn!("array {array}: {line}"),
             ArrayEvent::RebuildFinished { mismatches, .. } if *mismatches > 0 => {
                 tracing::warn!("array {array}: {line}");
@@ -94,6 +97,11 @@ impl ArrayWatch {
                 more.push(("OUTBOARD_MISMATCHES", mismatches.to_string()));
                 ("RebuildFinished", None)
             }
+            ArrayEvent::BadBlocks { place } => {
+                more.push(("OUTBOARD_PLACE", format!("{}+{}", place.offset, place.len)));
+                ("BadBlocks", None)
+            }
+            ArrayEvent::ReshapePaused { .. } => ("ReshapePaused", None),
             ArrayEvent::MemberBack { member } => ("MemberBack", Some(member)),
         };
         HookEvent {
@@ -120,6 +128,11 @@ fn in_words(event: &ArrayEvent) -> String {
         ArrayEvent::RebuildFinished { kind, mismatches } => {
             format!("{} ended: {mismatches} sectors differed", name(kind))
         }
+        ArrayEvent::BadBlocks { place } => {
+            let (at, len) = (place.offset, place.len);
+            format!("{len} bytes at byte {at} are on no member any more: they are bad blocks")
+        }
+        ArrayEvent::ReshapePaused { why } => format!("the reshape is paused: {why}"),
         ArrayEvent::MemberBack { member } => format!("{member} has rejoined"),
     }
 }

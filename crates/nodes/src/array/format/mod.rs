@@ -281,6 +281,13 @@ impl Superblock {
         whole.checked_mul(parts)
     }
 
+    /// Where the member's data begin, byte of the disk; while a reshape moves them, those that are nearest to its beginning.
+    #[must_use]
+    pub fn first_data_at(&self) -> u64 {
+        let moved = self.reshape.as_ref().map_or(0, |of| of.data_moved.min(0));
+        self.data.offset.saturating_add_signed(moved)
+    }
+
     /// Whether members keep partial parity logs.
     #[must_use]
     pub const fn keeps_ppl(&self) -> bool {

@@ -6,7 +6,7 @@
 //! members      reads, errors, members in doubt    member_reads    spans, narrowing down what is really lost
 //!
 //! stripe_gather   writes that arrive together, by rows     stripe_plan    how a row is changed, what is read for it
-//! stripe_compute  its parity
+//! stripe_compute  its parity                               untrusted_scan where an array read by force may be wrong
 //! ppl_passes      what a partial parity log gets before    ppl_strips     what one says after a crash
 //! ```
 //!
@@ -42,6 +42,7 @@ pub(super) mod stripe_plan;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(super) mod unreadable;
+pub(super) mod untrusted_scan;
 
 use std::future::ready;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,10 +60,11 @@ use self::member_reads::{FailedRead, SpanReader, SpanSource};
 use self::members::{Held, Members};
 use self::plan::{Bytes, footprint, run, single};
 use self::unreadable::Lost;
+use self::untrusted_scan::UntrustedScan;
 use super::assembly::{Absent, Assembly, Facts, Other};
 use super::format::bitmap::Bits;
 use super::format::{Level, features};
-use super::{ArrayError, ArrayEvent, ArrayOptions, logs};
+use super::{ArrayError, ArrayEvent, ArrayOptions, UntrustedPlaces, logs};
 
 pub(super) use self::open_checks::layout as layout_of;
 use crate::guard::{assert_checked, assert_len, refuse};
@@ -84,6 +86,8 @@ pub(super) struct Parity {
     has_journal: bool,
     /// What is lost from the beginning.
     lost: Lost,
+    /// Where it may be wrong: it is read by force.
+    untrusted: Option<Box<UntrustedPlaces>>,
     /// Bytes of members that may be read at once to compute from.
     room: Semaphore,
     /// Bytes that were computed.
@@ -119,8 +123,15 @@ impl Parity {
         let geometry = open_checks::geometry(&assembly, &layout)?;
         let trusts_parity = options.force_dirty_degraded;
         let mut lost = open_checks::lost(&assembly, geometry.block_size);
-        if !trusts_parity {
-            open_checks::distrust(&mut lost, &assembly, bits.as_ref());
+        let mut distrusted = lost.clone();
+        open_checks::distrust(&mut distrusted, &assembly, bits.as_ref());
+        let mut untrusted = None;
+        if trusts_parity {
+            let mut scan = UntrustedScan::new();
+            scan.add(&layout, Range::new(0, assembly.facts.size), &distrusted);
+            untrusted = scan.finish().map(Box::new);
+        } else {
+            lost = distrusted;
         }
         let members = || {
             assembly
@@ -148,9 +159,15 @@ impl Parity {
             keeps_ppl,
             has_journal,
             lost,
+            untrusted,
             room: Semaphore::new(member_reads::room()),
             rebuilt: AtomicU64::new(0),
         })
+    }
+
+    /// Where it may be wrong.
+    pub(super) fn untrusted(&self) -> Option<&UntrustedPlaces> {
+        self.untrusted.as_deref()
     }
 
     /// What happens to it from now on.

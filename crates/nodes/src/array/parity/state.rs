@@ -41,6 +41,8 @@ impl Parity {
                 .collect(),
             resync_pending: !self.clean,
             sync: None,
+            reshape_pause: None,
+            untrusted: self.untrusted().cloned(),
             taken_over: None,
             scrubbed: None,
         }

@@ -15,14 +15,15 @@
 //! | read-modify-write | what is replaced, and parity | old parity, less the old data, plus the new |
 //! | reconstruct-write | the data that stay | that of the new data and of those |
 //! | the same, what is lost computed | all that is left | that of the new data, of what stays, and of what was computed |
-//! | data alone | nothing | on no member that is there |
+//! | data alone | nothing | on no member that is there, or noted as bad there |
 //!
 //! # Invariants
 //!
 //! * The method that reads of the fewest parts is taken; of two that read of as many the one that reads no parity.
 //! * Parity that is not to be trusted is never read; it is only written whole. Parity that only counts as right
 //!   ([`ParityTrust::Assumed`]) is read where data cannot be.
-//! * Every parity that has a holder is written in all columns in which data are.
+//! * Every parity that has a holder is written in all columns in which data are; but not where it can not be computed, and its
+//!   holder has that place in its log of bad blocks: it stays there.
 //! * Data of a part without a holder are in a parity that is written, or the row is refused.
 
 use block::Range;
@@ -40,7 +41,7 @@ pub(in crate::array) enum Method {
     ReadModifyWrite,
     /// From all data: new ones, and those that stay.
     ReconstructWrite,
-    /// No parity has a holder.
+    /// No parity has a holder, or all of them have noted as bad what would be written, and it cannot be computed.
     DataAlone,
 }
 
@@ -86,6 +87,8 @@ pub(in crate::array) enum ParityTrust {
 pub(in crate::array) struct StripeMembers<'a> {
     /// What cannot be read, and where parity is not to be trusted.
     pub(in crate::array) lost: &'a Lost,
+    /// What their logs of bad blocks have, of that.
+    pub(in crate::array) bad: &'a Lost,
     /// By part: whether it has a holder, which is written.
     pub(in crate::array) held: &'a [bool],
     /// What parity is worth where it is not known to be out of sync.
@@ -162,6 +165,11 @@ impl StripePlan {
             false => members.trust,
         };
         let choice = self.choose(&written, &gone, trust);
+        let choice = choice.or_else(|| {
+            let is_bad = |parity| members.bad.covers(parity, columns);
+            let stays_bad = nowhere == 0 && self.parities().all(is_bad);
+            stays_bad.then(|| (Method::DataAlone, Vec::new(), None))
+        });
         let Some((method, reads, way)) = choice else {
             return Err(refused(
                 trust == ParityTrust::Unsynced

@@ -104,6 +104,12 @@ impl Lost {
         self.parts[part].touch(range)
     }
 
+    /// Whether none of these bytes of a part can be read.
+    pub(in crate::array) fn covers(&self, part: usize, range: Range) -> bool {
+        let of_part = self.parts.get(part);
+        of_part.is_some_and(|lost| lost.outside(range).is_empty())
+    }
+
     /// Whether any of these bytes of any part cannot be read.
     pub(in crate::array) fn touches_any(&self, range: Range) -> bool {
         self.parts.iter().any(|part| part.touch(range))
@@ -112,6 +118,20 @@ impl Lost {
     /// Whether parity is not to be trusted at any of these bytes.
     pub(in crate::array) fn is_unsynced(&self, range: Range) -> bool {
         self.unsynced.touch(range)
+    }
+
+    /// Where within `range` parity is not to be trusted, in order.
+    pub(in crate::array) fn unsynced_within(&self, range: Range) -> impl Iterator<Item = Range> {
+        self.unsynced.within(range)
+    }
+
+    /// What cannot be read of a part within `range`, in order.
+    pub(in crate::array) fn lost_within(
+        &self,
+        part: usize,
+        range: Range,
+    ) -> impl Iterator<Item = Range> {
+        self.parts[part].within(range)
     }
 
     /// The parts of which bytes of `range` cannot be read.

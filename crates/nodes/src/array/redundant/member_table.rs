@@ -127,7 +127,7 @@ impl Slot {
         };
         let log = member.superblock.bad_blocks.and_then(|place| {
             let mut log = BadBlocks::none(place.len, member.superblock.bad_blocks_shift).ok()?;
-            let data_at = member.superblock.data.offset;
+            let data_at = member.superblock.first_data_at();
             let bad = member.bad.iter();
             bad.for_each(|run| log.add(from_data(data_at, *run)));
             Some(log)
@@ -157,6 +157,20 @@ impl Slot {
             self.state,
             SlotState::InSync | SlotState::Rebuilding(_) | SlotState::Replacing(_)
         )
+    }
+
+    /// Where places of its data are counted from, byte of the disk: where data begin that are nearest to its beginning.
+    fn data_at(&self) -> u64 {
+        self.superblock.data.offset - self.data_moved
+    }
+
+    /// Places of its log are counted from where data begin now.
+    pub(super) fn place_bad(&mut self) {
+        let data_at = self.data_at();
+        if let Some(log) = &self.log {
+            let runs = log.runs().iter();
+            self.bad = runs.filter_map(|run| of_data(data_at, *run)).collect();
+        }
     }
 
     /// Whether it is to take the place of a member.
@@ -284,7 +298,7 @@ impl MemberTable {
         let Some(mut log) = member.log.clone().filter(|_| member.holds()) else {
             return LogChange::Impossible;
         };
-        let data_at = member.superblock.data.offset;
+        let data_at = member.data_at();
         let places = bad.iter();
         places.for_each(|run| log.add(from_data(data_at, *run)));
         if log.encode().is_none() {
@@ -308,7 +322,7 @@ impl MemberTable {
         let Some(log) = &member.log else {
             return LogChange::Impossible;
         };
-        let place = from_data(member.superblock.data.offset, within);
+        let place = from_data(member.data_at(), within);
         if log.first_in(place).is_none() {
             return LogChange::Unchanged;
         }
@@ -320,11 +334,9 @@ impl MemberTable {
 
     fn put_log(&mut self, slot: SlotId, log: BadBlocks) {
         let member = &mut self.slots[slot.0];
-        let data_at = member.superblock.data.offset;
-        let runs = log.runs().iter();
-        member.bad = runs.filter_map(|run| of_data(data_at, *run)).collect();
         member.log = Some(log);
         member.log_changed = true;
+        member.place_bad();
         self.rebuild_view();
     }
 

@@ -325,9 +325,11 @@ fn state(
     };
     let mut held = Vec::new();
     for (index, part) in (0_u16..).zip(parts) {
+        // A superblock knows no place of two forms.
+        let known = |to| if facts.reshape.is_some() { 0 } else { to };
         let state = part
             .rebuilt_to
-            .map_or(SlotState::InSync, SlotState::Rebuilding);
+            .map_or(SlotState::InSync, |to| SlotState::Rebuilding(known(to)));
         held.push(part.member.map(|member| add(member, Some(index), state)));
     }
     for other in others {

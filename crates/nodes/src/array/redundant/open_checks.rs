@@ -60,10 +60,8 @@ pub(super) fn refuse_reshape(assembly: &Assembly) -> Result<(), ArrayError> {
         return Ok(());
     };
     let block = u64::from(block_size(assembly));
-    for (member, rebuilt_to) in holders(assembly) {
-        let why = if rebuilt_to.is_some() || !member.bad.is_empty() {
-            "is being rebuilt, or has bad blocks"
-        } else if member.superblock.data.offset < reshape.moved {
+    for (member, _) in holders(assembly) {
+        let why = if member.superblock.data.offset < reshape.moved {
             "has no room in front of its data"
         } else if !reshape.moved.is_multiple_of(block) || !reshape.chunk.is_multiple_of(block) {
             "is one of disks with larger blocks"

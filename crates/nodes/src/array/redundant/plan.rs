@@ -129,8 +129,10 @@ impl State {
         }
     }
 
-    /// How far members are rebuilt, as far as it may be written.
+    /// How far members are rebuilt, as far as it may be written. In the midst of a reshape they count as blank until all of them is there: a
+    /// superblock knows no place of two forms.
     fn rebuilt(&self, flushed: bool) -> Vec<(SlotId, u64)> {
+        let flushed = flushed && !self.is_reshaping();
         let slots = self.members.slots.iter();
         let rebuilding = slots.filter_map(|slot| match slot.state {
             SlotState::Rebuilding(to) | SlotState::Replacing(to) => {

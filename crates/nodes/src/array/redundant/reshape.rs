@@ -12,7 +12,8 @@
 //! * New rows are written only to places that hold nothing, as far as members know durably how far the reshape has come.
 //! * A byte is read and written where members know, durably, that it is. A position is passed behind a flush of what was moved there.
 //! * No bit of a bitmap is cleared while a reshape goes on: after an unclean end all parity is computed again.
-//! * No member is rebuilt meanwhile, and no bad block is noted: a member that cannot be written has failed.
+//! * No member is rebuilt while rows are moved; one is where the reshape waits, and counts as blank until it is whole. A member that cannot be written has failed; what cannot be read is moved as bad blocks.
+//! * Logs of bad blocks count from the beginning of a disk: they say the same before a reshape, in the midst of it and afterwards.
 //!
 //! # What it does not do
 //!
@@ -50,6 +51,7 @@ impl Slot {
     pub(super) fn move_data(&mut self, by: u64) {
         self.data_moved = by;
         self.target.move_data(by);
+        self.place_bad();
     }
 
     /// What its superblock says of how data lie.
@@ -223,6 +225,14 @@ impl State {
             slots.for_each(|slot| slot.data_moved = 0);
         }
         has_ended
+    }
+
+    /// Whether a spare has room for what a reshape that is going on moves.
+    pub(super) fn can_be_reshaped(&self, spare: SlotId) -> bool {
+        let bitmap = self.bits.as_ref().map_or(0, Bits::len_on_disk);
+        let slot = &self.members.slots[spare.0];
+        let reshape = self.facts.reshape.as_ref();
+        reshape.is_none_or(|reshape| slot.room_in_front(bitmap) >= reshape.moved)
     }
 
     /// By how much data of all members are moved to the beginning, at least by `least`.

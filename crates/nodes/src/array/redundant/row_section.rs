@@ -52,6 +52,13 @@ impl RowSection {
         Range::new(self.base + columns.offset, columns.len)
     }
 
+    /// The columns of `span` that are at `place` of members; `None`: there are none.
+    pub(super) fn columns_in(&self, place: Range, span: Range) -> Option<Range> {
+        let start = place.offset.saturating_sub(self.base).max(span.offset);
+        let end = place.end().saturating_sub(self.base).min(span.end());
+        (start < end).then(|| Range::new(start, end - start))
+    }
+
     /// The columns of `row`.
     pub(super) const fn columns_of(&self, row: u64) -> Range {
         Range::new(row * self.layout.chunk, self.layout.chunk)
@@ -71,7 +78,7 @@ impl RowSection {
     }
 
     /// The columns that hold anything of the array: whole rows.
-    fn held(&self) -> Range {
+    pub(super) fn held(&self) -> Range {
         if self.range.is_empty() {
             return Range::new(0, 0);
         }

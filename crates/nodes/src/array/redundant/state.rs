@@ -87,10 +87,6 @@ impl State {
 
     /// A member cannot write some places: they are not read of it any more. False: it cannot keep that in its log.
     pub(super) fn log_bad(&mut self, slot: SlotId, bad: &[Range]) -> bool {
-        if self.facts.reshape.is_some() {
-            // A log counts from where data begin, which changes.
-            return false;
-        }
         let logged = self.members.log_bad(slot, bad);
         if logged == LogChange::Changed {
             self.change(true);
@@ -98,10 +94,11 @@ impl State {
         logged != LogChange::Impossible
     }
 
-    /// A member was written where it could not be read: it can be again.
+    /// A member was written where it could not be read: it can be again. Its log says so behind a flush of what was written, and before
+    /// a flush of the array ends: where other members lack the same place, no one else has what was written.
     pub(super) fn made_good(&mut self, slot: SlotId, within: Range) {
         if self.members.clear_bad(slot, within) == LogChange::Changed {
-            self.change(false);
+            self.change_flushed(true);
         }
     }
 
@@ -222,6 +219,9 @@ impl State {
 
     /// A member holds `part` from now on, rebuilt up to 0.
     pub(super) fn give_part(&mut self, slot: SlotId, part: u16, by_bitmap: bool) {
+        if let Some(reshape) = &self.facts.reshape {
+            self.members.slots[slot.0].move_data(reshape.moved);
+        }
         self.members.give_part(slot, part, by_bitmap);
         if let Some(bits) = &mut self.bits {
             bits.write_all();

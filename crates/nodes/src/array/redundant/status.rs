@@ -33,6 +33,8 @@ impl RedundantArray {
             members: state.members(),
             resync_pending: state.is_unsynced() && state.members.view.holders().nth(1).is_some(),
             sync: None,
+            reshape_pause: None,
+            untrusted: self.untrusted().cloned(),
             taken_over: self.takeover().cloned(),
             scrubbed: None,
         }

@@ -299,7 +299,11 @@ impl RedundantArray {
 
     /// Parts that have no holder, and spares that could take them.
     pub(in crate::array) fn vacancies(&self) -> (Vec<u16>, Vec<SlotId>) {
-        self.lock().state.members.vacancies()
+        let guarded = self.lock();
+        let state = &guarded.state;
+        let (vacant, mut spares) = state.members.vacancies();
+        spares.retain(|spare| state.can_be_reshaped(*spare));
+        (vacant, spares)
     }
 
     /// Parts that are being rebuilt: how far, and whether by the bitmap.

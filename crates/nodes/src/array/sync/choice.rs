@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * Copies that may differ come first, then a reshape, then parts that lack a member, then replacements, then what was requested.
+//! * Copies that may differ come first, then a reshape (unless it waits), then parts that lack a member, then replacements, then what was requested.
 //! * A spare is given the part of a member that is missing before anything else is done with it.
 
 use block::BlockDevice;
@@ -49,9 +49,9 @@ impl SyncManager {
         if self.array.needed(0).is_some() && !state.has_failed(Job::Resync) {
             return Some(Job::Resync);
         }
-        if self.array.is_reshaping() {
-            // No member is rebuilt meanwhile.
-            return (!state.has_failed(Job::Reshape)).then_some(Job::Reshape);
+        if self.array.is_reshaping() && !state.has_failed(Job::Reshape) {
+            // Members are rebuilt once it has ended, or where it waits.
+            return Some(Job::Reshape);
         }
         let rebuilding = self.array.rebuilding().into_iter();
         let mut recoveries = rebuilding.map(|(part, from, by_bitmap)| Job::Recovery {
@@ -76,7 +76,8 @@ impl SyncManager {
         let (vacant, spares) = self.array.vacancies();
         let state = self.state();
         let is_over = state.stopped || self.array.takeover().is_some();
-        if is_over || self.array.geometry().read_only || self.array.is_reshaping() {
+        let moves_rows = self.array.is_reshaping() && !state.has_failed(Job::Reshape);
+        if is_over || self.array.geometry().read_only || moves_rows {
             return None;
         }
         let recovery = |part| Job::Recovery {

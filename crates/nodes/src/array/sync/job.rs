@@ -51,6 +51,8 @@ impl Job {
         let size = array.layout().sync_size();
         match self {
             Self::Resync => (array.needed(0).map_or(size, |range| range.offset), size),
+            // In the midst of a reshape it is of both forms.
+            Self::Recovery { from, .. } if array.is_reshaping() => (from, size),
             Self::Recovery { from, .. } | Self::Replacement { from, .. } => {
                 (from, array.member_size())
             }

@@ -33,6 +33,7 @@ impl SyncManager {
         let leaves = facts.parts.saturating_sub(form.parts);
         self.must_have_members(facts.parts - leaves)?;
         self.must_be_idle()?;
+        self.must_have_no_bad_blocks()?;
         let comes = form.parts.saturating_sub(facts.parts);
         let spares = self.new_members(facts.parts + comes)?;
         self.array

@@ -175,9 +175,12 @@ impl SyncManager {
                     .send_event(ArrayEvent::RebuildFinished { kind, mismatches });
             }
             Err(Stop::Failed(error) | Stop::Lost(error)) => {
-                tracing::error!("{name}: {kind} cannot go on: {error}");
-                self.state()
-                    .record_failure(job, format!("{kind} cannot go on: {error}"));
+                let why = format!("{kind} cannot go on: {error}");
+                tracing::error!("{name}: {why}");
+                self.state().record_failure(job, why.clone());
+                if job == Job::Reshape {
+                    self.array.send_event(ArrayEvent::ReshapePaused { why });
+                }
             }
             Err(Stop::Partial(error)) => {
                 let why = format!("the {kind} is not complete: {error}");
@@ -394,6 +397,8 @@ impl SyncManager {
             Job::Resync => return Ok(End::Early),
             Job::Recovery { part, .. } => {
                 self.array.in_sync(part).await.map_err(Stop::Failed)?;
+                // A reshape that waited may go on with it.
+                self.state().forget_failure(Job::Reshape);
             }
             Job::Replacement { part, .. } => {
                 // Where a cut leaves others that count on it, it must count as whole.
@@ -433,6 +438,7 @@ impl SyncManager {
             resync_pending: status.resync_pending && !resyncs,
             sync,
             scrubbed,
+            reshape_pause: self.reshape_pause(),
             ..status
         }
     }

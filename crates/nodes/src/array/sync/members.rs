@@ -213,9 +213,9 @@ impl SyncManager {
                 "wait for it (outboard array wait), then scrub",
             ));
         }
-        if self.has_work() {
+        if self.has_work() || self.array.is_reshaping() {
             return Err(ArrayError::refused(
-                "a member is being rebuilt, or the array is being scrubbed already",
+                "a member is being rebuilt, or the array is being reshaped or scrubbed already",
                 "wait until that has ended (outboard array wait)",
             ));
         }

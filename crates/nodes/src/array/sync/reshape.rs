@@ -11,7 +11,7 @@ use engine::clock;
 use super::super::format::{Level, Version};
 use super::super::parity::layout::Layout;
 use super::super::redundant::{NewForm, SlotId, SlotState, size_of};
-use super::super::{ArrayError, NewShape, SyncKind, SyncStatus};
+use super::super::{ArrayError, NewShape, ReshapePause, SyncKind, SyncStatus};
 use super::job::Job;
 use super::manager::{End, LOOK, SyncManager};
 use super::sync_job::SyncJob;
@@ -34,11 +34,23 @@ impl SyncManager {
     pub(in crate::array) async fn reshape(&self, shape: NewShape) -> Result<(), ArrayError> {
         let _one = self.life.lock().await;
         self.must_write()?;
+        if shape == NewShape::default() {
+            return self.continue_reshape();
+        }
         let form = self.new_form(shape)?;
         self.must_be_at_rest()?;
         let spares = self.new_members(form.parts)?;
         let moved = self.array.distance_for(form, &spares)?;
         self.array.begin_reshape(form, spares, moved).await?;
+        self.changed();
+        Ok(())
+    }
+
+    /// A reshape that waits is tried again.
+    fn continue_reshape(&self) -> Result<(), ArrayError> {
+        if !self.array.is_reshaping() {
+            return Err(ArrayError::refused("no reshape is going on", None));
+        }
         self.changed();
         Ok(())
     }
@@ -125,6 +137,12 @@ impl SyncManager {
 
     /// Refuses while anything is done, or is to be.
     pub(super) fn must_be_idle(&self) -> Result<(), ArrayError> {
+        if self.array.is_reshaping() {
+            return Err(refused(
+                "the array is being reshaped",
+                "wait until that has ended, or continue it where it is paused (array grow --continue)",
+            ));
+        }
         let status = self.array.status();
         if status.resync_pending || self.has_work() {
             return Err(refused(
@@ -138,12 +156,16 @@ impl SyncManager {
                 "remove it first, with mdadm: --grow --consistency-policy=resync",
             ));
         }
-        if let Some(name) = self.array.with_bad_blocks().first() {
-            let what =
-                format!("{name} has bad blocks: the form of the array stays as it is with them");
-            return Err(refused(what, "replace it first (replace)"));
-        }
         Ok(())
+    }
+
+    /// Refuses while members have bad blocks.
+    pub(super) fn must_have_no_bad_blocks(&self) -> Result<(), ArrayError> {
+        let Some(name) = self.array.with_bad_blocks().into_iter().next() else {
+            return Ok(());
+        };
+        let what = format!("{name} has bad blocks: the form of the array stays as it is with them");
+        Err(refused(what, "replace it first (replace)"))
     }
 
     /// The spares that hold the new parts.
@@ -174,6 +196,13 @@ impl SyncManager {
             left: None,
             mismatches: 0,
         })
+    }
+
+    /// A reshape that waits, if one does.
+    pub(super) fn reshape_pause(&self) -> Option<ReshapePause> {
+        let (done, of) = self.array.reshaped_to()?;
+        let why = self.state().why_of(Job::Reshape)?;
+        Some(ReshapePause { done, of, why })
     }
 
     /// Moves rows until all are, one window after the other: each is behind what members know durably.

@@ -29,6 +29,7 @@ impl SyncManager {
             ));
         }
         self.must_be_at_rest()?;
+        self.must_have_no_bad_blocks()?;
         self.array.resize(!assume_clean).await?;
         self.changed();
         Ok(())

@@ -84,6 +84,11 @@ impl SyncState {
         self.failed.clear();
     }
 
+    /// `job` is tried again.
+    pub(super) fn forget_failure(&mut self, job: Job) {
+        self.failed.retain(|(other, _)| *other != job);
+    }
+
     /// Whether it ended badly, as far as the same would be done again.
     pub(super) fn has_failed(&self, job: Job) -> bool {
         let same = |other: &Job| match (job, *other) {
@@ -94,6 +99,13 @@ impl SyncState {
             (job, other) => job == other,
         };
         self.failed.iter().any(|(other, _)| same(other))
+    }
+
+    /// Why `job` ended badly, if it did.
+    pub(super) fn why_of(&self, job: Job) -> Option<String> {
+        let mut failed = self.failed.iter();
+        let found = failed.find(|(other, _)| *other == job);
+        found.map(|(_, why)| why.clone())
     }
 
     /// Why something ended badly.

@@ -14,13 +14,13 @@ use super::super::{
 };
 use crate::read_within;
 
-const KIB: u64 = 1 << 10;
+pub(super) const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 /// Bytes of each member that are used: windows are of many blocks, and chunks too.
-const MEMBER: u64 = 4 * MIB;
-const CHUNK: u64 = 64 * KIB;
+pub(super) const MEMBER: u64 = 4 * MIB;
+pub(super) const CHUNK: u64 = 64 * KIB;
 /// Blocks are lost in these units.
-const UNIT: u64 = 4 * KIB;
+pub(super) const UNIT: u64 = 4 * KIB;
 /// Where a sector of b cannot be read, byte of a member's data: in row 9, of which part 2 has parity.
 const BAD: u64 = 9 * CHUNK + 5 * UNIT + 512;
 /// What is lost with it.
@@ -28,19 +28,27 @@ const LOST: Range = Range::new(9 * CHUNK + 5 * UNIT, UNIT);
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// A RAID 5 of disks a to d, with e as a spare where that is there, and the faults of b.
-struct Five {
+pub(super) struct Five {
     disks: Vec<Node>,
-    faults: Arc<FaultDisk>,
+    pub(super) faults: Arc<FaultDisk>,
+    /// Those of d.
+    pub(super) faults_of_d: Arc<FaultDisk>,
     /// Where the data of a member begin.
     data: u64,
 }
 
 impl Five {
-    async fn new(count: usize, version: Version, consistency: ConsistencyChoice) -> Self {
+    pub(super) async fn new(
+        count: usize,
+        version: Version,
+        consistency: ConsistencyChoice,
+    ) -> Self {
         let below = (0..count).map(|_| Arc::new(MemDisk::new(6 * MIB)) as Node);
         let mut disks: Vec<Node> = below.collect();
         let faults = FaultDisk::new(disks[1].clone(), 1, Vec::new());
         disks[1] = faults.clone();
+        let faults_of_d = FaultDisk::new(disks[3].clone(), 2, Vec::new());
+        disks[3] = faults_of_d.clone();
         let member = |(name, disk): (&str, &Node)| NewMember {
             name: name.to_owned(),
             disk: Some(disk.clone()),
@@ -66,11 +74,12 @@ impl Five {
         Self {
             disks,
             faults,
+            faults_of_d,
             data,
         }
     }
 
-    async fn open(&self) -> Arc<Array> {
+    pub(super) async fn open(&self) -> Arc<Array> {
         let disks = NAMES.into_iter().zip(&self.disks);
         let candidates = disks.map(|(name, disk)| Candidate::local(name, disk.clone()));
         let options = ArrayOptions {
@@ -88,9 +97,17 @@ impl Five {
     }
 
     /// A sector of b cannot be read from now on; it can be written.
-    fn spoil(&self) {
+    pub(super) fn spoil(&self) {
         let fault = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Read);
         self.faults
+            .inject(fault.at(Range::new(self.data + BAD, 512)));
+    }
+
+    /// The same of b and of d.
+    pub(super) fn spoil_two(&self) {
+        self.spoil();
+        let fault = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Read);
+        self.faults_of_d
             .inject(fault.at(Range::new(self.data + BAD, 512)));
     }
 
@@ -115,12 +132,12 @@ impl Five {
     }
 }
 
-async fn write(array: &Array, range: Range, fill: u8) {
+pub(super) async fn write(array: &Array, range: Range, fill: u8) {
     let data = single(pattern(fill, range));
     array.write(range, data, WriteFlags::empty()).await.unwrap();
 }
 
-fn whole(array: &Array) -> Range {
+pub(super) fn whole(array: &Array) -> Range {
     Range::new(0, array.geometry().size)
 }
 

@@ -1,7 +1,7 @@
 //! `outboard array grow`: another number of copies or members, another chunk, layout or level.
 //!
 //! A reshape is carried out by the process that has the array: users read and write meanwhile. Where it is ended early, the next process
-//! that opens the array goes on with it, outboard or Linux. A level between those with parity is changed there, too; others are changed
+//! that opens the array continues it, outboard or Linux. `--continue` sends an empty form, which continues a paused one. A level between those with parity is changed there, too; others are changed
 //! where no process has the array open, by its superblocks.
 
 use nodes::array::format::Level;
@@ -43,6 +43,10 @@ pub(crate) struct Args {
     /// back; given members, also from 0 to 4 or 5, from 1 to 5 of two members, and back
     #[arg(long, short, value_name = "LEVEL", group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout"], value_parser = words::level)]
     level: Option<Level>,
+
+    /// Go on with a reshape that is paused, since something could not be read
+    #[arg(long = "continue", group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout", "level"])]
+    continues: bool,
 
     #[command(flatten)]
     waits: Waits,

@@ -1,7 +1,7 @@
 //! `array create`: what mdadm says of what it made, and that nothing is lost by it unasked.
 
 use super::super::{answer, failure, run};
-use super::{bytes, examine, has_mdadm, image, images, json, value};
+use super::{bytes, examine, has_mdadm, image, images, json, status, value};
 
 #[test]
 fn mdadm_reads_a_new_mirror_and_the_next_command_is_printed() {
@@ -64,7 +64,7 @@ fn level_5_has_partial_parity_logs_and_says_why_or_what_else_is_chosen() {
     let told = answer(path, &create(&[]));
     let reason = "\nconsistency policy: ppl (a power cut and a lost member together ";
     assert!(told.contains(reason), "{told}");
-    assert_eq!(super::status(path, &members)["ppl"], true);
+    assert_eq!(status(path, &members)["ppl"], true);
     for (more, policy, field) in [
         (&[][..], "ppl", "PPL"),
         (&["-k", "ppl", "--bitmap", "none"], "ppl", "PPL"),
@@ -181,7 +181,7 @@ fn with_parity_a_member_may_come_later_and_the_rest_is_usable() {
     let create = ["array", "create", "-l", "5", "a.img", "missing", "c.img"];
     let told = answer(path, &create);
     assert!(told.contains("raid5 of 3, 1 missing, "), "{told}");
-    let report = super::status(path, &["a.img", "c.img"]);
+    let report = status(path, &["a.img", "c.img"]);
     assert_eq!(
         (&report["clean"], &report["working"]),
         (&true.into(), &2.into())
@@ -197,10 +197,10 @@ fn with_parity_a_member_may_come_later_and_the_rest_is_usable() {
         "{warned}"
     );
     let members = ["a.img", "c.img", "d.img"];
-    let report = super::status(path, &members);
+    let report = status(path, &members);
     assert_eq!(super::state_of(&report, "d.img"), "spare");
     answer(path, &[&["array", "wait"], &members[..]].concat());
-    let report = super::status(path, &members);
+    let report = status(path, &members);
     assert_eq!(super::state_of(&report, "d.img"), "in_sync");
     assert_eq!(
         (&report["clean"], &report["working"]),
@@ -329,4 +329,33 @@ fn a_disk_that_is_being_served_does_not_become_a_member() {
         !String::from_utf8_lossy(&output.stdout).contains("raid"),
         "it was written"
     );
+}
+
+#[test]
+fn a_dirty_array_that_lacks_a_member_lists_where_it_may_be_wrong() {
+    let folder = images(&["a.img", "b.img", "c.img"]);
+    let path = folder.path();
+    let create = [
+        "array", "create", "--level", "5", "--name", "media", "-c", "64K",
+    ];
+    let policy = ["-k", "bitmap", "a.img", "b.img", "c.img"];
+    // Its parity was never computed.
+    answer(path, &[&create[..], &policy].concat());
+    let members = ["a.img", "c.img"];
+    let report = status(path, &members);
+    let chunk = 64 << 10;
+    // Rows in which b has data, not parity: two of three.
+    let rows = report["size"].as_u64().expect("a size") / (2 * chunk);
+    let untrusted = &report["untrusted"];
+    let count = untrusted["count"].as_u64().expect("a count");
+    assert!(count.abs_diff(rows * 2 / 3) <= 1, "{rows} rows: {report}");
+    assert_eq!(untrusted["bytes"].as_u64(), Some(count * chunk));
+    let first = &untrusted["places"][0];
+    assert_eq!(first["len"].as_u64(), Some(chunk), "{report}");
+    let text = answer(path, &[&["array", "status"], &members[..]].concat());
+    assert!(text.contains("may be wrong"), "{text}");
+    let array = json(path, &[&["inspect"], &members[..]].concat())["arrays"][0].clone();
+    assert_eq!(array["untrusted"], *untrusted, "{array}");
+    let text = answer(path, &[&["inspect"], &members[..]].concat());
+    assert!(text.contains("read by force, it may be wrong: "), "{text}");
 }

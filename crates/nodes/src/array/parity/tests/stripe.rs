@@ -116,6 +116,7 @@ impl Model {
         let lost = self.lost();
         let members = StripeMembers {
             lost: &lost,
+            bad: &Lost::nothing(0, 1),
             held: &held,
             trust: self.trust,
         };

@@ -24,6 +24,8 @@ pub(super) struct Columns<'a> {
     pub(super) section: RowSection,
     pub(super) view: Arc<View>,
     pub(super) lost: Lost,
+    /// What members have in their logs of bad blocks, of that.
+    pub(super) bad: Lost,
     level: Level,
     /// What could not be read, and was computed.
     failed: Mutex<Vec<FailedRead>>,
@@ -37,24 +39,34 @@ impl<'a> Columns<'a> {
         let view = state.members.view.clone();
         let parts = section.layout.parts;
         let mut lost = Lost::nothing(parts, array.geometry().block_size.into());
+        let place = section.place(span);
+        let mut bad = match view.no_bad {
+            // No part is there, and no memory is taken for them.
+            true => Lost::nothing(0, 1),
+            false => lost.clone(),
+        };
         for (part, holder) in view.parts.iter().take(parts).enumerate() {
             let Some(holder) = holder else {
                 lost.add(part, span);
                 continue;
             };
-            if let Some(to) = holder.rebuilt_to.filter(|to| *to < span.end()) {
-                let start = to.max(span.offset);
-                lost.add(part, Range::new(start, span.end() - start));
+            if let Some(to) = holder.rebuilt_to {
+                let rest = Range::new(to, place.end().saturating_sub(to));
+                if let Some(rest) = section.columns_in(rest, span) {
+                    lost.add(part, rest);
+                }
             }
-            for bad in holder.bad.iter().filter(|bad| bad.overlaps(&span)) {
-                lost.add(part, *bad);
+            let noted = holder.bad.iter();
+            for columns in noted.filter_map(|place| section.columns_in(*place, span)) {
+                lost.add(part, columns);
+                bad.add(part, columns);
             }
         }
         let mut from = span.offset;
         if view.layout.is_reshaping() {
             // Bits do not know two forms.
             from = span.end();
-            if state.is_unsynced() {
+            if state.is_unsynced() && !array.rows.is_forced {
                 lost.add_unsynced(span);
             }
         }
@@ -70,9 +82,22 @@ impl<'a> Columns<'a> {
             section,
             view,
             lost,
+            bad,
             level,
             failed: Mutex::default(),
         }
+    }
+
+    /// Whether all parity of these columns of a row is noted as bad, or on no member.
+    pub(super) fn has_noted_parity(&self, row: u64, columns: Range) -> bool {
+        let of = self.layout().row(row);
+        let mut parities = [Some(of.p), of.q].into_iter().flatten();
+        parities.all(|part| self.view.holder(part).is_none() || self.bad.covers(part, columns))
+    }
+
+    /// Parity that members have noted as bad is written all the same, or the row is not.
+    pub(super) fn forget_noted(&mut self) {
+        self.bad = Lost::nothing(0, 1);
     }
 
     pub(super) const fn layout(&self) -> &Layout {

@@ -27,6 +27,7 @@
 //! write is failed, not logged.
 
 mod columns;
+mod forced_read;
 mod journal;
 mod journal_replay;
 mod journal_rows;
@@ -36,6 +37,7 @@ mod ppl_mode;
 mod ppl_replay;
 mod read;
 mod reshape;
+mod reshape_losses;
 mod row_outcome;
 mod sync;
 mod write;
@@ -43,7 +45,7 @@ mod zero;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 
@@ -53,10 +55,10 @@ pub(super) use self::ppl_log::PartialParityLogs;
 pub(in crate::array) use self::sync::{
     RowStop, RowsChecked, check_rows, recover_rows, replace_rows,
 };
-use super::super::ArrayOptions;
 use super::super::parity::member_reads;
 use super::super::parity::stripe_gather::{BatchNumber, BatchWait, RowKey, StripeGather};
 use super::super::parity::stripe_plan::ParityTrust;
+use super::super::{ArrayOptions, UntrustedPlaces};
 use super::RedundantArray;
 
 /// Rows that are changed at once, or wait for their turns with what they need in memory; more of them wait for these, and take
@@ -78,6 +80,10 @@ pub(super) struct Rows {
     progress: Notify,
     /// What parity is worth that is in sync.
     trust: ParityTrust,
+    /// Parity is used also where it may not fit: the array is read by force.
+    is_forced: bool,
+    /// Where it may be wrong then.
+    untrusted: OnceLock<UntrustedPlaces>,
     /// Where its members keep partial parity logs.
     logs: Option<PartialParityLogs>,
     /// They keep none any more.
@@ -124,6 +130,8 @@ impl Rows {
                 true => ParityTrust::Assumed,
                 false => ParityTrust::Fits,
             },
+            is_forced: options.force_dirty_degraded,
+            untrusted: OnceLock::new(),
             logs,
             logs_dropped: AtomicBool::new(false),
             in_place: tokio::sync::RwLock::default(),

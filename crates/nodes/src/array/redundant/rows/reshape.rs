@@ -9,6 +9,7 @@
 //!
 //! * A window is moved in a task of the array: a worker that is dropped leaves nothing half known.
 //! * While members may know of a position that is not used yet, what lies before it is locked.
+//! * What cannot be read is moved as bad blocks ([`reshape_losses`](super::reshape_losses)): it does not end a reshape.
 //! * What lies behind the old end of the array is zero, and its parity fits.
 
 use std::sync::atomic::Ordering;
@@ -19,7 +20,6 @@ use engine::clock;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::super::super::ArrayError;
-use super::super::super::parity::member_reads::SpanReader;
 use super::super::super::parity::plan::{Bytes, footprint};
 use super::super::super::parity::stripe_compute::parity_writes;
 use super::super::super::parity::stripe_gather::RowPiece;
@@ -32,6 +32,7 @@ use super::super::reshape::NewForm;
 use super::super::row_section::RowSection;
 use super::super::state::State;
 use super::columns::{Columns, held};
+use super::reshape_losses::OldRows;
 use super::sync::RowStop;
 use super::write::data_writes;
 use crate::blocks::slice;
@@ -147,7 +148,7 @@ impl RedundantArray {
     /// Moves the next rows, about `wanted` bytes of the array. `None`: all are moved.
     ///
     /// # Errors
-    /// What is moved cannot be read, or members cannot be written.
+    /// What is moved cannot be read, and may be later, or members cannot be written, or cannot note what is lost.
     pub(in crate::array) async fn move_rows(&self, wanted: u64) -> Result<Option<Range>, RowStop> {
         self.in_task(move |array| async move {
             loop {
@@ -169,9 +170,10 @@ impl RedundantArray {
                 }
                 // A power cut may have left members that know of an earlier position: what they would read is written over next.
                 array.catch_members_up().await.map_err(RowStop::Failed)?;
-                let mut data = array.read_old_rows(*before, old).await?;
+                let OldRows { mut data, lost } = array.read_old_rows(*before, old).await?;
                 data.extend(zeroes(Range::new(0, range.len - old.len).len_usize()));
                 array.write_new_rows(after, range, &data).await?;
+                array.note_lost(after, &lost).await?;
                 array.lock().state.pass(range.end());
                 array.record_at_last().await.map_err(RowStop::Failed)?;
                 array.passed();
@@ -179,19 +181,6 @@ impl RedundantArray {
             }
         })
         .await
-    }
-
-    /// Reads what lies as it did before, in a window.
-    async fn read_old_rows(&self, section: RowSection, range: Range) -> Result<IoBufs, RowStop> {
-        if range.is_empty() {
-            return Ok(IoBufs::new());
-        }
-        let footprint = footprint(&section.layout, range);
-        let columns = Columns::of(self, section, footprint);
-        let is_complete = !columns.lost.touches_any(footprint);
-        let read = SpanReader(&columns).read(range, is_complete).await;
-        self.repair_reads(&columns).await;
-        read.map_err(RowStop::Lost)
     }
 
     /// Writes whole rows to places that hold nothing.
@@ -224,6 +213,7 @@ impl RedundantArray {
         let columns = Columns::of(self, section, section.columns_of(row));
         let members = StripeMembers {
             lost: &columns.lost,
+            bad: &columns.bad,
             held: &held(&columns.view),
             trust: ParityTrust::Unsynced,
         };
@@ -235,6 +225,9 @@ impl RedundantArray {
         writes.extend(parity);
         for answer in self.send_row(&columns, writes, WriteFlags::empty()).await {
             let Err(error) = answer.result else {
+                // A bad block that held something else before.
+                let state = &mut self.lock().state;
+                state.made_good(answer.target.slot, answer.within);
                 continue;
             };
             if self.fail_slot(answer.target.slot, &error.to_string()) == Failing::Last {

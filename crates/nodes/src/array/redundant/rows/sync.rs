@@ -27,7 +27,7 @@ const ROWS_AT_ONCE: usize = 8;
 /// Sectors are compared one by one, as md counts them.
 const SECTOR: usize = 512;
 /// Smallest part of a row that is looked at alone to find what is lost, bytes.
-const FINEST: u64 = 4096;
+pub(super) const FINEST: u64 = 4096;
 
 /// What was found in a window.
 #[derive(Debug, Default)]
@@ -173,6 +173,8 @@ async fn check_blocks(
     while let Some(range) = blocks.next() {
         match check_row(array, columns, row, range, repair).await {
             Ok(found) => differ.extend(found),
+            // Nothing would be computed from it.
+            Err(RowStop::Lost(_)) if columns.has_noted_parity(row, range) => {}
             Err(stop) => blocks.refuse(columns, range, stop)?,
         }
     }
@@ -247,29 +249,45 @@ pub(in crate::array) async fn recover_rows(
     within: Range,
 ) -> Result<(), RowStop> {
     in_window(array, within, move |array| async move {
-        let mut columns = Columns::of(&array, array.one_section(), within);
-        let part = usize::from(part);
-        // Another member may hold it by now.
-        let holder = columns.view.holder(part).cloned();
-        let Some(holder) = holder.filter(|holder| holder.rebuilt_to.is_some()) else {
-            return Ok(());
-        };
-        columns.lost.add(part, within);
-        let rows = columns.rows(within).into_iter();
-        let target = &holder.target;
-        let rebuilt = rows.map(|(row, range)| {
-            let place = Bytes { part, range };
-            rebuild_blocks(&array, &columns, row, place, target)
-        });
-        let rebuilt = stream::iter(rebuilt).buffer_unordered(ROWS_AT_ONCE);
-        let lost: Vec<Vec<LostBlocks>> = rebuilt.try_collect().await?;
-        array
-            .log_lost(target, lost.into_iter().flatten().collect())
-            .await?;
-        array.repair_reads(&columns).await;
+        let layout = array.layout();
+        for (section, range) in layout.sections().columns_at(within) {
+            recover_section(&array, *section, usize::from(part), range).await?;
+        }
         Ok(())
     })
     .await
+}
+
+/// The same with columns of one section, in a window.
+async fn recover_section(
+    array: &RedundantArray,
+    section: RowSection,
+    part: usize,
+    within: Range,
+) -> Result<(), RowStop> {
+    let mut columns = Columns::of(array, section, within);
+    // Another member may hold it by now.
+    let holder = columns.view.holder(part).cloned();
+    let Some(holder) = holder.filter(|holder| holder.rebuilt_to.is_some()) else {
+        return Ok(());
+    };
+    if part >= section.layout.parts {
+        // It holds a part that was not there before the reshape.
+        return Ok(());
+    }
+    columns.lost.add(part, within);
+    let rows = columns.rows(within).into_iter();
+    let target = &holder.target;
+    let rebuilt = rows.map(|(row, range)| {
+        let place = Bytes { part, range };
+        rebuild_blocks(array, &columns, row, place, target)
+    });
+    let rebuilt = stream::iter(rebuilt).buffer_unordered(ROWS_AT_ONCE);
+    let lost: Vec<Vec<LostBlocks>> = rebuilt.try_collect().await?;
+    let lost = lost.into_iter().flatten().collect();
+    array.log_lost(&columns, target, lost).await?;
+    array.repair_reads(&columns).await;
+    Ok(())
 }
 
 /// Makes the replacement of the member of `part` a copy of it at `within`. What cannot be read of the member is computed.
@@ -304,7 +322,7 @@ pub(in crate::array) async fn replace_rows(
             columns.lost.add(part, range);
             lost.extend(rebuild_blocks(&array, &columns, row, place, target).await?);
         }
-        array.log_lost(target, lost).await?;
+        array.log_lost(&columns, target, lost).await?;
         array.repair_reads(&columns).await;
         Ok(())
     })
@@ -331,8 +349,8 @@ async fn rebuild_blocks(
     while let Some(range) = blocks.next() {
         match columns.compute(row, range, place.part).await {
             Ok(data) => {
-                let written = array.write_copy(target, range, data).await;
-                written.map_err(RowStop::Failed)?;
+                let written = array.write_copy(target, columns.place(range), data);
+                written.await.map_err(RowStop::Failed)?;
             }
             Err(error) => blocks.refuse(columns, range, RowStop::Lost(error))?,
         }
@@ -347,8 +365,14 @@ impl RedundantArray {
     }
 
     /// Has the member that is rebuilt keep, durably, that it lacks some blocks.
-    async fn log_lost(&self, target: &Target, lost: Vec<LostBlocks>) -> Result<(), RowStop> {
-        let places: Vec<Range> = lost.iter().map(|blocks| blocks.range).collect();
+    async fn log_lost(
+        &self,
+        columns: &Columns<'_>,
+        target: &Target,
+        lost: Vec<LostBlocks>,
+    ) -> Result<(), RowStop> {
+        let places = lost.iter().map(|blocks| columns.place(blocks.range));
+        let places: Vec<Range> = places.collect();
         if places.is_empty() {
             return Ok(());
         }

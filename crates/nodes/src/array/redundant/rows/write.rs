@@ -289,8 +289,13 @@ impl RedundantArray {
             for (bytes, _) in &failed {
                 columns.lost.add(bytes.part, bytes.range);
             }
+            if self.rows.journal.is_some() || self.rows.logs().is_some() {
+                // Logs hold the parity of what is written.
+                columns.forget_noted();
+            }
             let members = StripeMembers {
                 lost: &columns.lost,
+                bad: &columns.bad,
                 held: &held(&columns.view),
                 trust: self.rows.trust,
             };

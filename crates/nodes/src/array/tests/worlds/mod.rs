@@ -33,6 +33,7 @@ mod growth;
 mod metadata;
 mod pace;
 mod record;
+mod reshape_cases;
 mod reshapes;
 mod shape;
 mod world;
@@ -127,6 +128,11 @@ fn wrong_with(seed: u64, run: impl Future<Output = Result<(), Wrong>>) -> Option
 
 /// Plays the worlds of one test: every `step`th from `first` on. All that fail are reported, the first with its log.
 fn worlds(first: u64, step: u64) {
+    worlds_of(first, step, WORLDS);
+}
+
+/// The same, by default of so many of their kind.
+fn worlds_of(first: u64, step: u64, default: u64) {
     let kind = |seed: u64| KINDS.map(|from| seed >= from);
     let selected = WorldSeeds::from_env();
     let seeds: Vec<u64> = match selected.only {
@@ -135,7 +141,7 @@ fn worlds(first: u64, step: u64) {
             is_ours.then_some(seed).into_iter().collect()
         }
         None => {
-            let count = selected.count.unwrap_or(WORLDS) / step;
+            let count = selected.count.unwrap_or(default) / step;
             let from = first + selected.from / step * step;
             (0..count).map(|n| from + n * step).collect()
         }
@@ -235,7 +241,7 @@ fn what_was_flushed_is_there_or_refused_by_name_in_the_other_half_of_worlds_with
 
 #[test]
 fn what_was_flushed_is_there_or_refused_by_name_in_worlds_with_another_level() {
-    worlds(LEVEL_FROM, 4);
+    worlds_of(LEVEL_FROM, 1, WORLDS / 4);
 }
 
 /// A promise about levels is worth what worlds have of them.
@@ -248,6 +254,27 @@ fn arrays_are_cut_while_they_get_another_level() {
     });
     let count = cut.count();
     assert!(count > 8, "of {TWICE} worlds {count} are");
+}
+
+/// The same with partial parity logs, which are dropped when it begins.
+#[test]
+fn arrays_with_logs_are_cut_before_a_reshape_and_in_it() {
+    let has_logs = |seed: &u64| ReshapeWorld::new(*seed).story().contains("ppl: Some");
+    let seeds = (RESHAPE_FROM..).filter(has_logs).take(20);
+    let with_logs: Vec<String> = seeds.map(|seed| play(seed).story).collect();
+    let cut = |when: &str| {
+        let cut = with_logs.iter().filter(|story| {
+            let begun = story.find("reshape: Ok");
+            let first = story.find("Cut");
+            match when {
+                "before" => begun.zip(first).is_some_and(|(begun, cut)| cut < begun),
+                _ => begun.is_some_and(|begun| story[begun..].contains("Cut")),
+            }
+        });
+        cut.count()
+    };
+    let counts = (cut("before"), cut("in it"));
+    assert!(counts.0 > 3 && counts.1 > 3, "of 20: {counts:?}");
 }
 
 /// A promise about reshapes is worth what worlds have of them.

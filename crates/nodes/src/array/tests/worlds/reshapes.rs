@@ -6,24 +6,21 @@
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Node, Range, WriteFlags};
+use block::{BlockDevice, Range, WriteFlags};
 use futures_util::StreamExt;
-use testkit::{CrashDisk, MemDisk, Op, SECTOR, block_on, moments};
+use testkit::{CrashDisk, Op, SECTOR, block_on, moments};
 
 use super::acts::{Doing, Ended, described, request};
 use super::disks::{Power, Wire};
 use super::expected_content::Owed;
 use super::pace::Pace;
 use super::record::Record;
+use super::reshape_cases::{begin_change, images, level_cases};
 use super::world::{End, Wrong, candidate, options};
 use crate::array::external_input::given::Given;
 use crate::array::format::Level;
-use crate::array::redundant::tests::kit::Recipe;
-use crate::array::tests::open::candidates;
 use crate::array::tests::reshape::{Case, cases};
-use crate::array::{
-    AddOptions, Array, ArrayError, ArrayOptions, Candidate, NewShape, SyncKind, open,
-};
+use crate::array::{Array, ArrayError, ArrayOptions, MemberState, SyncKind, open};
 
 /// Things that are begun in one life, at most.
 const ACTIONS_MAX: usize = 60;
@@ -56,56 +53,6 @@ pub(super) struct ReshapeWorld {
     story: Vec<String>,
 }
 
-/// An array of zeroes with the spares that it needs, as images.
-async fn images(case: &Case) -> Vec<Vec<u8>> {
-    let disks = case.mem_disks();
-    let nodes: Vec<Node> = disks.iter().map(|disk| disk.clone() as Node).collect();
-    let (members, spares) = nodes.split_at(usize::try_from(case.recipe.parts).expect("few"));
-    case.recipe.make(members).await;
-    let opened = open(candidates(members), options()).await;
-    let array = opened.expect("it was just made");
-    for (number, spare) in spares.iter().enumerate() {
-        let spare = Candidate::local(format!("spare{number}"), spare.clone());
-        let added = array.add(spare, AddOptions::default()).await;
-        added.expect("a spare is added");
-    }
-    array.stop().await.expect("it is stopped");
-    disks
-        .iter()
-        .map(|disk: &Arc<MemDisk>| disk.snapshot())
-        .collect()
-}
-
-/// Arrays that get another level, with a spare each.
-fn level_cases() -> Vec<(Case, Level)> {
-    let [four, five, six] = [Level::Raid4, Level::Raid5, Level::Raid6];
-    let with_spare = |recipe: Recipe, to| {
-        let parts = recipe.parts + 1;
-        (Case::devices(recipe, parts), to)
-    };
-    vec![
-        with_spare(Recipe::parity(five, 2, 3), six),
-        with_spare(Recipe::parity(five, 0, 4).without_bitmap(), six),
-        with_spare(Recipe::parity(five, 5, 3), six),
-        with_spare(Recipe::parity(six, 18, 4), five),
-        with_spare(Recipe::parity(six, 20, 4).without_bitmap(), five),
-        with_spare(Recipe::parity(four, 0, 3), five),
-        with_spare(Recipe::parity(five, 5, 3), four),
-    ]
-}
-
-/// What the world is about.
-async fn begin_change(
-    array: &Array,
-    shape: NewShape,
-    level: Option<Level>,
-) -> Result<(), ArrayError> {
-    match level {
-        Some(level) => array.change_level(level).await,
-        None => array.reshape(shape).await,
-    }
-}
-
 impl ReshapeWorld {
     /// A world in which an array gets another level.
     pub(super) fn of_levels(seed: u64) -> Self {
@@ -117,11 +64,7 @@ impl ReshapeWorld {
 
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        // Logs are dropped when it begins: what they are worth before that is for other worlds.
-        let cases: Vec<Case> = cases()
-            .into_iter()
-            .filter(|case| case.recipe.ppl.is_none())
-            .collect();
+        let cases = cases();
         let case = cases[rng.usize(0..cases.len())].clone();
         Self::of(seed, rng, case, None)
     }
@@ -180,8 +123,10 @@ impl ReshapeWorld {
             Some(_) => (16, STEPS_MAX / 32),
             None => (6, STEPS_MAX),
         };
-        for _ in 0..self.rng.u8(1..lives) {
-            let steps = self.rng.u64(1..most);
+        for life in 0..self.rng.u8(1..lives) {
+            // Logs matter until a reshape begins.
+            let is_short = life == 0 && self.has_logs();
+            let steps = self.rng.u64(1..if is_short { most / 16 } else { most });
             if !self.live(steps).await? {
                 return Ok(());
             }
@@ -211,17 +156,41 @@ impl ReshapeWorld {
             Ok(array) => {
                 let status = array.status();
                 self.log(format!("{} of {} work", status.working, status.parts));
+                self.forget_in_flight(&array);
                 Ok(Some(array))
             }
             Err(error) => {
-                let is_dirty = error
-                    .to_string()
-                    .contains("was being written when it stopped");
+                // With logs the name is another one until a reshape has dropped them.
+                let why = error.to_string();
+                let is_dirty = why.contains("was being written when it stopped")
+                    || self.has_logs() && why.contains("kept no partial parity log");
                 self.log(format!("refused: {error}"));
                 match is_dirty && self.lost() > 0 {
                     true => Ok(None),
                     false => Err(format!("it is not opened: {error}")),
                 }
+            }
+        }
+    }
+
+    /// Whether members keep partial parity logs before a reshape.
+    const fn has_logs(&self) -> bool {
+        self.case.recipe.ppl.is_some()
+    }
+
+    /// Of what was being written on a member that is missing now nothing is known: partial parity has what was not.
+    fn forget_in_flight(&mut self, array: &Array) {
+        if !self.has_logs() {
+            return;
+        }
+        let members = array.status().members.into_iter();
+        let missing = members.filter(|member| member.state != MemberState::InSync);
+        let missing: Vec<usize> = missing.filter_map(|m| m.part.map(usize::from)).collect();
+        let layout = array.by_hand().array.layout();
+        for at in (0..self.owed.size()).step_by(512) {
+            let piece = layout.piece(Range::new(at, SECTOR));
+            if missing.contains(&piece.copies[0].part) {
+                self.owed.forget_in_flight(at / SECTOR);
             }
         }
     }
@@ -334,7 +303,7 @@ impl ReshapeWorld {
             },
             9..11 => Op::Read { range },
             11 => Op::WriteZeroes { range, flags },
-            12 => Op::Trim { range },
+            12 if !self.has_logs() => Op::Trim { range },
             _ => Op::Flush,
         }
     }

@@ -8,6 +8,8 @@ use nodes::array::format::{Reshape, Role, Superblock, features, layout_name};
 use nodes::array::{self, ArrayOptions, Candidate, Picture};
 use serde::Serialize;
 
+use crate::arrays::untrusted_report::UntrustedReport;
+
 use super::scan::{ContentSource, Member, NamedNode};
 use super::{BitmapOf, DiskContent, array_uuid};
 
@@ -52,6 +54,9 @@ pub(crate) struct Array {
     /// Whether it has a journal.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) journal: bool,
+    /// Where it may be wrong if it is read by force: it was being written, and lacks members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) untrusted: Option<UntrustedReport>,
     /// Members that were found.
     pub(crate) members: Vec<FoundMember>,
     /// Parts that no good member here holds.
@@ -187,6 +192,8 @@ pub(crate) struct OpenedArray {
     size: Option<u64>,
     /// Its superblocks or its bitmap say that members may differ.
     resync_pending: bool,
+    /// It is refused; where it may be wrong if it is read by force.
+    untrusted: Option<UntrustedReport>,
     remarks: Vec<String>,
     /// What was seen in it.
     content: Option<DiskContent>,
@@ -225,7 +232,18 @@ async fn open_set(key: String, set: &[&Member]) -> OpenedArray {
         background: false,
         ..ArrayOptions::default()
     };
-    let opened = array::open(set.iter().map(candidate).collect(), options).await;
+    let candidates = || set.iter().map(candidate).collect();
+    let opened = array::open(candidates(), options.clone()).await;
+    let mut untrusted = None;
+    if opened.is_err() {
+        let options = ArrayOptions {
+            force_dirty_degraded: true,
+            ..options
+        };
+        if let Ok(forced) = array::open(candidates(), options).await {
+            untrusted = forced.status().untrusted;
+        }
+    }
     let failed = |error: array::ArrayError| match error.next() {
         Some(next) => format!("{error}; {next}"),
         None => error.to_string(),
@@ -245,6 +263,7 @@ async fn open_set(key: String, set: &[&Member]) -> OpenedArray {
         place,
         size: status.as_ref().map(|status| status.size),
         resync_pending: status.is_some_and(|status| status.resync_pending),
+        untrusted: untrusted.as_ref().map(UntrustedReport::from),
         remarks,
         content: None,
     }
@@ -279,6 +298,10 @@ fn array(set: &[&Member], opened: &[OpenedArray]) -> Array {
     let members = set.iter().zip(&picture.memberships);
     let mut remarks = remarks(set, &picture, state, opened);
     remarks.extend(fresh.reshape.map(|reshape| reshaped(fresh, &reshape)));
+    let untrusted = opened.and_then(|opened| opened.untrusted.as_ref());
+    remarks.extend(
+        untrusted.map(|places| format!("read by force, it may be wrong: {}", places.words())),
+    );
     Array {
         name,
         uuid,
@@ -296,6 +319,7 @@ fn array(set: &[&Member], opened: &[OpenedArray]) -> Array {
         bitmap: set[picture.freshest].bitmap.clone(),
         ppl: fresh.keeps_ppl(),
         journal: fresh.features & features::JOURNAL != 0,
+        untrusted: opened.and_then(|opened| opened.untrusted.clone()),
         members: members
             .map(|(member, stands)| seen(member, *stands))
             .collect(),

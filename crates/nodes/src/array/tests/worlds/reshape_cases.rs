@@ -1,0 +1,63 @@
+//! The arrays of worlds with a reshape, or another level, and how what they are about begins.
+
+use std::sync::Arc;
+
+use block::Node;
+use testkit::MemDisk;
+
+use super::world::options;
+use crate::array::format::Level;
+use crate::array::redundant::tests::kit::Recipe;
+use crate::array::tests::open::candidates;
+use crate::array::tests::reshape::Case;
+use crate::array::{AddOptions, Array, ArrayError, Candidate, NewShape, open};
+
+/// An array of zeroes with the spares that it needs, as images.
+pub(super) async fn images(case: &Case) -> Vec<Vec<u8>> {
+    let disks = case.mem_disks();
+    let nodes: Vec<Node> = disks.iter().map(|disk| disk.clone() as Node).collect();
+    let (members, spares) = nodes.split_at(usize::try_from(case.recipe.parts).expect("few"));
+    case.recipe.make(members).await;
+    let opened = open(candidates(members), options()).await;
+    let array = opened.expect("it was just made");
+    for (number, spare) in spares.iter().enumerate() {
+        let spare = Candidate::local(format!("spare{number}"), spare.clone());
+        let added = array.add(spare, AddOptions::default()).await;
+        added.expect("a spare is added");
+    }
+    array.stop().await.expect("it is stopped");
+    disks
+        .iter()
+        .map(|disk: &Arc<MemDisk>| disk.snapshot())
+        .collect()
+}
+
+/// Arrays that get another level, with a spare each.
+pub(super) fn level_cases() -> Vec<(Case, Level)> {
+    let [four, five, six] = [Level::Raid4, Level::Raid5, Level::Raid6];
+    let with_spare = |recipe: Recipe, to| {
+        let parts = recipe.parts + 1;
+        (Case::devices(recipe, parts), to)
+    };
+    vec![
+        with_spare(Recipe::parity(five, 2, 3), six),
+        with_spare(Recipe::parity(five, 0, 4).without_bitmap(), six),
+        with_spare(Recipe::parity(five, 5, 3), six),
+        with_spare(Recipe::parity(six, 18, 4), five),
+        with_spare(Recipe::parity(six, 20, 4).without_bitmap(), five),
+        with_spare(Recipe::parity(four, 0, 3), five),
+        with_spare(Recipe::parity(five, 5, 3), four),
+    ]
+}
+
+/// What the world is about.
+pub(super) async fn begin_change(
+    array: &Array,
+    shape: NewShape,
+    level: Option<Level>,
+) -> Result<(), ArrayError> {
+    match level {
+        Some(level) => array.change_level(level).await,
+        None => array.reshape(shape).await,
+    }
+}

@@ -1,0 +1,137 @@
+# Reshapes that are cut at many places, begun by us or by the kernel's md, and ended by the other one. The places come from a seed:
+#
+# * ours: the server is killed at some moment of a reshape, while it is written; the kernel makes parity fit and ends it;
+# * the kernel's: the array is stopped at some moment; we end the reshape, while it is written.
+#
+# The data are what was written, and the kernel's check finds no difference.
+#: outboard host
+#: processors 1
+#: disk A 10M
+#: disk B 10M
+#: disk C 10M
+#: disk D 10M
+#: disk E 10M
+#: disk PATTERN 16M
+#: timeout 600
+
+. /guest/arrays.sh
+
+# Ours is cut after so many ms: cut MS LEVEL MEMBERS NEW FORM [OPTION…]
+cut_ours() {
+    after=$1 level=$2 letters=$3 new=$4 form=$5
+    shift 5
+    name="ours, level $level, cut after $after ms"
+    host begin $level $letters "$@"
+    host cut_reshape $after $new $form
+    disks="$(devices $letters$(echo $new | tr -d -))"
+    assemble
+    good "ended by the kernel"
+    stop
+}
+
+# The kernel's is cut after so many tenths of a second: cut_theirs TENTHS LEVEL MEMBERS NEW COUNT [OPTION…]
+cut_theirs() {
+    after=$1 level=$2 letters=$3 new=$4 count=$5
+    shift 5
+    name="the kernel's, level $level, cut after $after tenths of a second"
+    host begin $level $letters "$@"
+    disks="$(devices $letters)"
+    assemble
+    quietly mdadm /dev/md0 --add /dev/vd$(echo $new | tr A-Z a-z)
+    echo 1500 >/proc/sys/dev/raid/speed_limit_max
+    echo 1000 >/proc/sys/dev/raid/speed_limit_min
+    quietly mdadm --grow /dev/md0 --raid-devices=$count
+    put 1000 100
+    sleep $((after / 10)).$((after % 10))
+    disks="$(devices $letters$new)"
+    stop
+    echo 200000 >/proc/sys/dev/raid/speed_limit_max
+    host end_reshape $new
+    assemble
+    good "ended by us"
+    stop
+}
+
+for after in 150 280 400 530; do
+    cut_ours $after 5 ABC D --devices,4 --chunk=16K --consistency-policy=bitmap
+done
+for after in 200 340 470 610; do
+    cut_ours $after 6 ABCD E --devices,5 --chunk=16K --consistency-policy=bitmap
+done
+for after in 2 9 16 23; do
+    cut_theirs $after 5 ABC D 4 --chunk=16K --consistency-policy=bitmap
+done
+for after in 4 8 14 21; do
+    cut_theirs $after 6 ABCD E 5 --chunk=16K --consistency-policy=bitmap
+done
+host cuts
+#: host
+. "$SCRIPTS/arrays/host.sh"
+if [ -e members ]; then
+    members=$(cat members)
+fi
+
+# The model gets the size of what is served, zeroes behind what it has.
+grow_model() {
+    truncate -s $(nbdinfo --size "$uri") model
+}
+
+# The new member is one from now on.
+with_new() {
+    test $1 = - || members="$members $(images $1)"
+    echo "$members" >members
+}
+
+case $1 in
+begin)
+    level=$2 members=$(images $3)
+    shift 3
+    make_array --assume-clean "$@"
+    ;;
+size)
+    stat -c %s model
+    ;;
+sum)
+    sum model
+    ;;
+put)
+    put_model $2 $3
+    ;;
+cut_reshape)
+    first=${members%% *}
+    slow="throttle($PWD/$first, bytes=6M/s)"
+    serve "array($slow$(echo " ${members#* }" | sed 's/ /, /g'))"
+    ask add --disk $PWD/$3.img
+    ask grow $(echo $4 | tr , ' ')
+    writes $2 0 3000000 5 >list
+    write_both list
+    sleep 0.$2
+    kill -KILL $server
+    wait $server || true
+    mdadm --examine $first | grep "Reshape pos'n" >>cuts || echo "none: it had ended" >>cuts
+    with_new $3
+    # mdadm says the size that it is to get.
+    truncate -s $(mdadm --examine $first | sed -n 's/^ *Array Size : \([0-9]*\) KiB.*/\1/p')K model
+    ;;
+end_reshape)
+    with_new $2
+    mdadm --examine $2.img | grep "Reshape pos'n" >>cuts || echo "none: it had ended" >>cuts
+    serve "$(array "$members")"
+    writes 6 0 3000000 20 >list
+    write_both list
+    ask wait
+    grow_model
+    finish
+    mdadm --examine $2.img | grep "Reshape pos'n" && exit 1
+    equal "$(array "$members")"
+    ;;
+cuts)
+    cat cuts
+    # Most of them are in the midst of a reshape, at different places.
+    places=$(grep "pos'n" cuts | sort -u | wc -l)
+    test $places -ge 8 || {
+        echo "only $places places"
+        exit 1
+    }
+    ;;
+esac
