@@ -295,7 +295,13 @@ impl Session {
                 "what was not flushed may be lost: {failed} requests failed, the last: {last}"
             ));
         }
-        if let Some(disk) = self.disk.take()
+        if !leftovers.left.is_empty() {
+            // A program that still has the device open would write on.
+            drop(self.device_teardown.cut().await);
+        }
+        // Open until its supervisor has closed what is below it.
+        let disk = self.disk.take();
+        if let Some(disk) = &disk
             && engine::clock::timeout(SETTLE_FOR, disk.settle())
                 .await
                 .is_err()
@@ -311,6 +317,7 @@ impl Session {
                     .push(format!("{source} is not stopped in order: {why}"));
             }
         }
+        drop(disk);
         if let Some(remote) = self.remote.take() {
             remote.close().await;
         }
