@@ -12,6 +12,9 @@ use outboard_tests::server::{Server, free_port};
 
 const SIZE: u64 = 32 * MIB;
 
+/// What a client reads to recognize the disk (82 KiB), the sample that is compared with it (32 blocks), and nothing else.
+const OPEN_MAX: u64 = 82 * 1024 + 32 * 4096;
+
 /// Bytes that the server of these metrics has read for clients.
 #[track_caller]
 fn bytes_read(port: u16) -> u64 {
@@ -71,16 +74,59 @@ fn what_was_read_once_is_not_read_from_the_server_after_a_restart() {
     let device = world.attachment(&uri).with(&options).device();
     let expected = bytes_at(&image, 0, usize::try_from(SIZE).expect("it fits"));
     assert!(read(&device) == expected);
-    // What a client reads to recognize the disk (82 KiB), the sample that is compared with it (32 blocks), and nothing else.
     let after = bytes_read(port) - before;
-    assert!(
-        after <= 82 * 1024 + 32 * 4096,
-        "{after} bytes were read again"
-    );
+    assert!(after <= OPEN_MAX, "{after} bytes were read again");
     world.run(&["detach", &device]).ok();
     world.assert_clean();
     let printed = world.run(&["inspect", &cache]).ok();
     assert!(printed.contains("cache of a disk of 32"), "{printed}");
+}
+
+/// The disk was dropped before its cache was closed: what was written last, here all of the disk, was read again.
+#[test]
+fn what_was_read_is_not_read_again_after_a_forced_detach() {
+    let Some(world) = World::new() else { return };
+    let folder = Folder::new();
+    let image = folder.filled("root.img", SIZE, 3);
+    let port = free_port();
+    let (root, metrics) = (
+        format!("root={image}"),
+        format!("--metrics=127.0.0.1:{port}"),
+    );
+    let server = Server::start(&[&root, &metrics]);
+    let uri = server.uri("root");
+    let cache = folder.at("root.cache");
+    let options = ["--cache", cache.as_str(), "--cache-size", "64M"];
+    let device = world.attachment(&uri).with(&options).device();
+    read(&device);
+    let disk = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&device)
+        .expect("the device");
+    let refused = world.run(&["detach", &device]).complaint(1);
+    assert!(refused.contains("detach with --force"), "{refused}");
+    // Until the device fails: a region that nothing is written to for a while needs no close.
+    let write = move |byte: u8| {
+        let written = disk.write_all_at(&[byte; 8192], 5 * MIB);
+        written.and_then(|()| disk.sync_all()).is_ok()
+    };
+    let (forced, writes) = std::thread::scope(|scope| {
+        let writer =
+            scope.spawn(move || (0..u8::MAX).cycle().take_while(|byte| write(*byte)).count());
+        let forced = world.run(&["detach", &device, "--force"]);
+        (forced, writer.join().expect("a writer"))
+    });
+    assert!(matches!(forced.code, Some(0 | 1)), "{forced:?}");
+    assert!(writes > 0);
+    world.assert_clean();
+    let before = bytes_read(port);
+    let device = world.attachment(&uri).with(&options).device();
+    let expected = bytes_at(&image, 0, usize::try_from(SIZE).expect("it fits"));
+    assert!(read(&device) == expected);
+    let after = bytes_read(port) - before;
+    assert!(after <= OPEN_MAX, "{after} bytes were read again");
+    world.run(&["detach", &device]).ok();
+    world.assert_clean();
 }
 
 #[test]

@@ -132,3 +132,39 @@ fn a_mount_of_the_whole_disk_names_the_partitions_and_one_of_them_can_be_mounted
     world.run(&["detach", &mount]).ok();
     world.assert_clean();
 }
+
+/// A partition at sector 63, where fdisk placed the first one for decades, and one within a block of an overlay.
+#[test]
+fn a_partition_that_begins_off_a_block_of_its_disk_is_named_when_the_disk_is_attached() {
+    let Some(world) = needs() else { return };
+    let folder = Folder::new();
+    let image = folder.empty("a.img", 64 * MIB);
+    let attach = |disk: &str| {
+        let attached = world.run(&["attach", disk]);
+        let warnings = attached.stderr.clone();
+        let device = attached.ok().trim().to_owned();
+        world.run(&["detach", &device]).ok();
+        assert!(warnings.matches("no multiple").count() <= 1, "{warnings}");
+        warnings
+    };
+    let table = folder.at("table");
+    let write = |lines: &str| {
+        std::fs::write(&table, format!("label: dos\n{lines}")).unwrap();
+        program("sh", &["-c", &format!("sfdisk --quiet {image} <{table}")]).ok();
+    };
+    write("start=63, size=32768\nstart=65536, size=32768\nstart=98305, size=2048\n");
+    let warnings = attach(&image);
+    let line = "partition 1 begins at byte 32256, no multiple of 4 KiB: writes are slow on most drives; \
+                partition 3 is off, too";
+    assert!(warnings.contains(line), "{warnings}");
+    let overlay = |top: &str| format!("overlay({image}, {}, chunk=64K)", folder.at(top));
+    write("start=72, size=32768\n");
+    assert!(!attach(&image).contains("no multiple"));
+    let warnings = attach(&overlay("top"));
+    let line = "partition 1 begins at byte 36864, no multiple of the 64 KiB";
+    assert!(warnings.contains(line), "{warnings}");
+    write("start=2048, size=32768\n");
+    let warnings = attach(&overlay("other"));
+    assert!(!warnings.contains("no multiple"), "{warnings}");
+    world.assert_clean();
+}

@@ -22,6 +22,7 @@
 //!
 //! It opens no disk expression (the binary does, see [`daemon::run`]) and speaks no NBD (`nbd` does).
 
+mod alignment;
 pub mod daemon;
 mod detach;
 mod error;

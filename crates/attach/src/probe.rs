@@ -120,7 +120,13 @@ pub(crate) fn partitions(device: &Path) -> Vec<Partition> {
         return shown;
     }
     let output = Command::new("partx")
-        .args(["--raw", "--noheadings", "--bytes", "--output", "NR,SIZE"])
+        .args([
+            "--raw",
+            "--noheadings",
+            "--bytes",
+            "--output",
+            "NR,START,SIZE",
+        ])
         .arg(device)
         .env("LC_ALL", "C")
         .output();
@@ -133,14 +139,17 @@ pub(crate) fn partitions(device: &Path) -> Vec<Partition> {
     }
 }
 
-/// Lines of a number and a size, bytes.
+/// Lines of a number, a start in sectors and a size in bytes.
 fn parse_partx(text: &str) -> Vec<Partition> {
-    let lines = text.lines().filter_map(|line| line.trim().split_once(' '));
-    let partitions = lines.filter_map(|(number, size)| {
+    let partitions = text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let number = words.next()?.parse().ok()?;
+        let mut word = || words.next()?.parse::<u64>().ok();
         Some(Partition {
-            number: number.parse().ok()?,
+            number,
             device: None,
-            size: size.trim().parse().ok()?,
+            start: word()?.saturating_mul(u64::from(sysfs::SECTOR)),
+            size: word()?,
         })
     });
     partitions.collect()
@@ -217,9 +226,10 @@ mod tests {
 
     #[test]
     fn partitions_are_read_by_number_and_size() {
-        let found = parse_partx("1 16777216\n 2 67108864\nrubbish\n");
-        let numbers: Vec<_> = found.iter().map(|one| (one.number, one.size)).collect();
-        assert_eq!(numbers, [(1, 16 << 20), (2, 64 << 20)]);
+        let found = parse_partx("1 63 16777216\n 2 34816 67108864\nrubbish\n3\n");
+        let found = found.iter().map(|one| (one.number, one.start, one.size));
+        let found: Vec<_> = found.collect();
+        assert_eq!(found, [(1, 32_256, 16 << 20), (2, 17 << 20, 64 << 20)]);
     }
 
     #[test]

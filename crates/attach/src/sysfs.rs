@@ -13,7 +13,7 @@ const READ_AHEAD_KIB: u32 = 1024;
 /// Largest logical block here: a page, the smallest of them.
 const BLOCK_SIZE_MAX: u32 = 4096;
 /// Smallest logical block, and unit of a device's size.
-const SECTOR: u32 = 512;
+pub(crate) const SECTOR: u32 = 512;
 
 /// Size of a device for a disk of `size` bytes: whole sectors.
 pub(crate) const fn device_size(size: u64) -> u64 {
@@ -79,6 +79,8 @@ pub struct Partition {
     pub number: u32,
     /// Its block device, where the kernel knows it.
     pub device: Option<PathBuf>,
+    /// Where it begins on the disk, bytes.
+    pub start: u64,
     /// Size, bytes.
     pub size: u64,
 }
@@ -93,6 +95,7 @@ pub(crate) fn partitions(device: &Path) -> Vec<Partition> {
             Some(Partition {
                 number: u32::try_from(read(folder.join("partition"))?).ok()?,
                 device: Some(Path::new("/dev").join(folder.file_name()?)),
+                start: read(folder.join("start"))?.saturating_mul(u64::from(SECTOR)),
                 size: sectors.saturating_mul(u64::from(SECTOR)),
             })
         })

@@ -45,11 +45,11 @@ fn cause(verdict: &Value) -> &str {
         .unwrap_or_default()
 }
 
-fn rate(verdict: &Value) -> f64 {
+pub(super) fn rate(verdict: &Value) -> f64 {
     verdict["examination"]["rate"].as_f64().expect("a rate")
 }
 
-fn predicted(verdict: &Value) -> f64 {
+pub(super) fn predicted(verdict: &Value) -> f64 {
     let next = verdict["verdict"]["next"]["rate"].as_f64();
     next.unwrap_or_else(|| panic!("nothing is predicted: {verdict:#}"))
 }

@@ -7,6 +7,7 @@
 //!
 //! `cargo xtask test` runs one of each kind; `cargo xtask soak doctor` runs all of them, and the table of `sweep`.
 
+mod advice;
 mod behaviour;
 mod blocks;
 mod competition;

@@ -55,6 +55,45 @@ impl Network {
 }
 
 impl Network {
+    /// Lets the wire carry so many Mb/s from the far end from now on.
+    pub(super) fn set_rate(&self, mbit: u32) {
+        let (name, link) = (&self.name, &self.link);
+        let change = format!(
+            "ip netns exec {name} tc qdisc change dev {link}f root tbf rate {mbit}mbit burst 512kb latency 50ms"
+        );
+        let done = step_of(&change).status();
+        assert!(done.is_ok_and(|done| done.success()), "{change}");
+    }
+
+    /// Holds what leaves the near end to 100 Mb/s, too.
+    pub(super) fn hold_near_end(&self) {
+        let slower = format!(
+            "tc qdisc add dev {} root tbf rate 100mbit burst 64kb latency 50ms",
+            self.link
+        );
+        assert!(step_of(&slower).status().is_ok_and(|done| done.success()));
+    }
+
+    /// `command` where the near end says that it is a link of 100 Mb/s, as a card for such a wire does: a virtual one says
+    /// that it carries 10 Gb/s.
+    pub(super) fn with_link_speed(&self, folder: &Folder, command: &Command) -> Command {
+        let speed = folder.at("speed");
+        std::fs::write(&speed, "100\n").expect("a file that is written");
+        let script = format!(
+            "mount --bind {speed} /sys/class/net/{}/speed && exec \"$@\"",
+            self.link
+        );
+        let mut inside = Command::new("unshare");
+        inside.args(["--mount", "sh", "-c", &script, "sh"]);
+        inside.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            if let Some(value) = value {
+                inside.env(name, value);
+            }
+        }
+        inside
+    }
+
     /// `words` as a command on the other side.
     pub(super) fn inside(&self, words: &[&str]) -> Command {
         let mut command = step_of(&format!("ip netns exec {}", self.name));

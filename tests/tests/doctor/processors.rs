@@ -1,5 +1,6 @@
 //! Cores that are wanted by more than one, and encryption.
 
+use std::path::Path;
 use std::process::Command;
 
 use outboard_tests::image::Folder;
@@ -7,7 +8,8 @@ use outboard_tests::said::{self, run};
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{alone, doctor, names, runs_long_tests};
+use super::network::{Network, can_make_networks};
+use super::{alone, doctor, names, names_for, runs_long_tests};
 use outboard_tests::server::LIMIT;
 
 /// Another process that keeps a core busy, and leaves little of it to processes with a lower priority.
@@ -73,6 +75,49 @@ fn a_server_with_a_core_that_another_process_keeps_busy_is_named() {
         advice.contains("Move what else runs on the core"),
         "{advice}"
     );
+}
+
+/// The agent sees the server's threads wait, and reads the pressure on that machine.
+#[test]
+fn a_starved_server_elsewhere_is_named_with_the_pressure_that_its_agent_reads() {
+    if !runs_long_tests() || !can_pin() || !can_make_networks() {
+        return;
+    }
+    if !Path::new("/proc/pressure/cpu").exists() {
+        eprintln!("skipped: this kernel accounts no pressure");
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let network = Network::new();
+    let port_file = folder.path().join("port");
+    let mut serve = said::outboard(&["serve", "m=memory(64M)", "--insecure", "--listen"]);
+    serve
+        .arg(format!("{}.2:0", network.subnet))
+        .arg("--port-file")
+        .arg(&port_file);
+    let pinned = pinned("1", &serve);
+    let words = std::iter::once(pinned.get_program()).chain(pinned.get_args());
+    let mut server = Process::start(network.inside(&[]).args(words)).expect("a server");
+    let port = server.wait_for_file(&port_file, LIMIT).expect("it listens");
+    let _hog = hog("1");
+    let (_agent, agent) = network.agent(&folder, &[]);
+    let (uri, token) = (
+        format!("nbd://{}.2:{port}/m", network.subnet),
+        folder.at("token"),
+    );
+    // Small requests take a processor before they fill the wire.
+    let options = ["--block-size", "16K", "--random", "--agent", &agent];
+    let command = |seconds: u32| {
+        let mut command = doctor(&folder, seconds * 2, &[&uri, "--agent-insecure"]);
+        command.args(options).args(["--agent-token-file", &token]);
+        command
+    };
+    let found = names_for(&["server"], "/proc/pressure/cpu", command);
+    let cause = found["verdict"]["cause"]["kind"].as_str();
+    assert_eq!(cause, Some("starved"), "{found:#}");
+    let evidence = found["verdict"]["evidence"].to_string();
+    assert!(evidence.contains("other programs"), "{evidence}");
 }
 
 #[test]

@@ -37,12 +37,15 @@ impl QuotaGroup {
         if !group.directory.join("cgroup.procs").exists() {
             return None;
         }
+        group.set(percent).then_some(group)
+    }
+
+    /// Lets them have `percent` of a core; whether that is permitted.
+    pub(super) fn set(&self, percent: u32) -> bool {
         let write =
-            |name: &str, text: String| std::fs::write(group.directory.join(name), text).is_ok();
+            |name: &str, text: String| std::fs::write(self.directory.join(name), text).is_ok();
         let quota = percent * 1000;
-        let is_set = write("cpu.max", format!("{quota} 100000"))
-            || write("cpu.cfs_quota_us", quota.to_string());
-        is_set.then_some(group)
+        write("cpu.max", format!("{quota} 100000")) || write("cpu.cfs_quota_us", quota.to_string())
     }
 
     /// `command` in this group.

@@ -137,11 +137,7 @@ fn a_wire_is_named_for_writes_to_what_is_mounted() {
     let _alone = alone();
     let folder = Folder::new();
     let network = Network::new();
-    let slower = format!(
-        "tc qdisc add dev {} root tbf rate 100mbit burst 64kb latency 50ms",
-        network.link
-    );
-    assert!(step_of(&slower).status().is_ok_and(|done| done.success()));
+    network.hold_near_end();
     let (_server, address) = network.serve(&folder, &["m=delay(memory(192M), flush=40ms)"]);
     let (_agent, agent) = network.agent(&folder, &["--allow-iperf3"]);
     let token = folder.at("token");
@@ -168,5 +164,49 @@ fn a_wire_is_named_for_writes_to_what_is_mounted() {
     let flush = writes["examination"]["flush"]["flush"].as_u64();
     assert!(flush.is_some_and(|nanos| nanos >= 20_000_000), "{flush:?}");
     world.run(&["detach", &point]).ok();
+    world.assert_clean();
+}
+
+/// The link reports what it carries, and nothing else on the way is known: no agent, no iperf3.
+#[test]
+fn a_link_of_known_speed_is_named_for_reads_and_writes_of_what_is_mounted() {
+    if !runs_long_tests() {
+        return;
+    }
+    let Some(world) = World::new() else {
+        return;
+    };
+    let needs = [requires::command("unshare"), requires::command("fio")];
+    if !can_make_networks() || !requires::all(&needs) {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let network = Network::new();
+    network.hold_near_end();
+    let (_server, address) = network.serve(&folder, &["m=memory(192M)"]);
+    let point = world.mount_point();
+    world
+        .attachment(&format!("nbd://{address}/m"))
+        .on(&point)
+        .ext4()
+        .device();
+    let mut seconds = SECONDS * 2;
+    let all = loop {
+        let mut command = doctor(&folder, seconds, &[&point, "--write"]);
+        command.env("OUTBOARD_RUNTIME_DIR", world.runtime());
+        let all = diagnoses(&mut network.with_link_speed(&folder, &command));
+        let is_right = (0..2).all(|at| limiter(&all[at]) == ["wire"]);
+        if is_right || seconds > SECONDS * 10 {
+            break all;
+        }
+        seconds *= 2;
+    };
+    world.run(&["detach", &point]).ok();
+    for at in 0..2 {
+        assert_eq!(limiter(&all[at]), ["wire"], "{:#}", all[at]);
+        let bounds = all[at]["examination"]["bounds"].to_string();
+        assert!(bounds.contains(&network.link), "{bounds}");
+    }
     world.assert_clean();
 }

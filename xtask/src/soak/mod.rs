@@ -1,6 +1,7 @@
 //! `cargo xtask soak`: hundreds of clients that connect, read, write and are killed at any moment, in
 //! rounds, against one server. `cargo xtask soak plans` runs the lab's plans in full instead,
-//! `cargo xtask soak worlds` thousands of seeded worlds, and `cargo xtask soak doctor` the doctor on rigged systems.
+//! `cargo xtask soak worlds` thousands of seeded worlds, `cargo xtask soak doctor` the doctor on rigged systems, and
+//! `cargo xtask soak lab` the lab against fio by hand.
 //!
 //! Each client has a region of a disk for itself and knows what every byte of it may be ([`region`]); each
 //! life begins by reading all of it, and at the end the images are read past the server. Between two rounds,
@@ -9,6 +10,7 @@
 
 mod doctor;
 mod flood;
+mod lab;
 mod place;
 mod plans;
 mod programs;
@@ -59,6 +61,8 @@ enum Subject {
     Worlds,
     /// Rigged systems, with the doctor's verdict on each. The options are those of the clients.
     Doctor,
+    /// The lab held against fio by hand with the same flags, in turns. It takes --quick and --binary.
+    Lab,
 }
 
 /// How long, and how many.
@@ -85,6 +89,9 @@ pub(crate) struct Args {
     /// The server's binary; built in release mode when not given.
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// Fewer rounds of the lab.
+    #[arg(long)]
+    quick: bool,
 }
 
 /// What clients did.
@@ -129,6 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Subject::Plans => return plans::run(),
         Subject::Worlds => return worlds::run(args.count, args.seed.unwrap_or(0)),
         Subject::Doctor => return doctor::run(),
+        Subject::Lab => return lab::run(args.binary.as_deref(), args.quick),
     }
     packages::ensure(&[packages::SOAK])?;
     let binary = match &args.binary {
@@ -150,6 +158,7 @@ pub(crate) fn brief(binary: &Path) -> Result<()> {
         seed: None,
         count: 0,
         binary: None,
+        quick: false,
     };
     soak(&args, binary, Duration::from_secs(20) / ROUNDS)
 }

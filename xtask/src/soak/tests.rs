@@ -1,5 +1,10 @@
 //! Tests of what the soak believes: what a byte may be, what a script printed, what the kernel reports.
 
+use std::path::Path;
+
+use serde_json::json;
+
+use super::lab::{LabInterval, interval, with_files, words};
 use super::programs::replay;
 use super::region::{Region, content};
 use super::watch::{Socket, socket};
@@ -65,4 +70,29 @@ fn worlds_are_as_many_as_requested_from_a_seed_on() {
         ("OUTBOARD_WORLDS_FROM", "7".to_owned()),
     ];
     assert_eq!(variables, expected);
+}
+
+#[test]
+fn fio_by_hand_has_the_flags_of_the_lab_and_another_file() {
+    let line = "fio --name=read '--filename=/mnt/.outboard-lab-x/data' --rw=randread --randseed=7 --output=/tmp/a/measure.json";
+    let words = with_files(
+        &words(line),
+        Path::new("/mnt/by-hand"),
+        Path::new("/tmp/fio.json"),
+    );
+    let expected =
+        "fio --name=read --filename=/mnt/by-hand --rw=randread --randseed=7 --output=/tmp/fio.json";
+    assert_eq!(words.join(" "), expected);
+}
+
+#[test]
+fn the_interval_of_five_blocks_holds_its_ends_and_that_of_fewer_is_none() {
+    let row = |n: u64| json!({ "headline": { "median": 4.0, "low": 3.0, "high": 6.0, "n": n } });
+    let found = interval(&row(5)).unwrap();
+    let (median, low, high) = (4.0, 3.0, 6.0);
+    assert_eq!(found, LabInterval { median, low, high });
+    let inside = [2.9, 3.0, 6.0, 6.1].map(|rate| found.contains(rate));
+    assert_eq!(inside, [false, true, true, false]);
+    assert_eq!(interval(&row(4)), None);
+    assert_eq!(interval(&json!({ "headline": null })), None);
 }

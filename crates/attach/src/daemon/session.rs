@@ -1,6 +1,7 @@
 //! One attachment, in the process that owns it: brought up, served, taken down.
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::control::{ControlHandlers, DETACHES_MAX, DetachRequest, listen};
 use super::events::{HealthSources, Signals, signals, unreachable, wait_for_device_end};
 use super::message::{Attachment, ControlReply, Leftovers};
 use super::start::first_record;
+use crate::alignment;
 use crate::error::AttachError;
 use crate::facts;
 use crate::faults::Faults;
@@ -30,6 +32,8 @@ use crate::teardown::{DeviceTeardown, TeardownRefusal, take_down};
 
 /// How long a step may take after SIGTERM while the server cannot be reached.
 const UNREACHABLE_FOR: Duration = Duration::from_secs(3);
+/// How long the disk's partitions are waited for.
+const PARTITIONS_FOR: Duration = Duration::from_secs(5);
 /// How long writes that were cut off are waited for.
 const SETTLE_FOR: Duration = Duration::from_secs(2);
 
@@ -84,6 +88,7 @@ impl Session {
         if let Some(name) = self.record.name.as_deref() {
             self.folder.link(name, &device)?;
         }
+        self.warn_of_alignment(&device).await;
         if let Some(fs) = self.request.mkfs.clone() {
             let device = device.clone();
             engine::blocking(move || probe::mkfs(&device, &fs)).await?;
@@ -117,6 +122,20 @@ impl Session {
             log: self.folder.log_path(),
             warnings: Vec::new(),
         })
+    }
+
+    /// What begins off a block of the disk is slow, and nothing else shows that.
+    async fn warn_of_alignment(&self, device: &Path) {
+        let geometry = self.disk.as_ref().map(|disk| disk.geometry());
+        let preferred = geometry.map_or(0, |geometry| geometry.preferred_block_size);
+        let device = device.to_owned();
+        let partitions = engine::blocking(move || probe::partitions(&device));
+        // A server that does not answer holds nothing up.
+        let partitions = engine::clock::timeout(PARTITIONS_FOR, partitions).await;
+        let partitions = partitions.unwrap_or_default();
+        if let Some(line) = alignment::partition_warning(&partitions, preferred.max(1)) {
+            tracing::warn!("{line}");
+        }
     }
 
     /// A disk with partitions has no filesystem of its own: the error names what can be mounted instead.
@@ -295,7 +314,13 @@ impl Session {
                 "what was not flushed may be lost: {failed} requests failed, the last: {last}"
             ));
         }
-        if let Some(disk) = self.disk.take()
+        if !leftovers.left.is_empty() {
+            // A program that still has the device open would write on.
+            drop(self.device_teardown.cut().await);
+        }
+        // Open until its supervisor has closed what is below it.
+        let disk = self.disk.take();
+        if let Some(disk) = &disk
             && engine::clock::timeout(SETTLE_FOR, disk.settle())
                 .await
                 .is_err()
@@ -311,6 +336,7 @@ impl Session {
                     .push(format!("{source} is not stopped in order: {why}"));
             }
         }
+        drop(disk);
         if let Some(remote) = self.remote.take() {
             remote.close().await;
         }

@@ -36,7 +36,7 @@ impl DeviceTeardown {
     }
 
     /// Fails what the device waits for.
-    pub(super) async fn cut(&mut self) -> TeardownOutcome {
+    pub(crate) async fn cut(&mut self) -> TeardownOutcome {
         match self {
             Self::None => TeardownOutcome::Done,
             Self::Loop(device_teardown) => device_teardown.cut().await,

@@ -309,6 +309,11 @@ fn this_machine_shows_itself() {
     assert!(counters.server.is_some() && counters.agent.is_some());
     assert!(counters.tick.0 > 0 && !counters.cores.is_empty());
     assert_eq!(host.counters(None).server, None);
+    // How long tasks waited for a core is read on the agent's machine, of the server's cgroup or of all.
+    if std::path::Path::new("/proc/pressure/cpu").exists() {
+        let pressure = counters.processor.unwrap().pressure.unwrap();
+        assert!(pressure.file.ends_with("cpu.pressure") || pressure.file == "/proc/pressure/cpu");
+    }
     let mut sampler = AgentService::sampler(None);
     assert_eq!(
         host.line(&mut sampler),

@@ -7,3 +7,4 @@ mod real;
 mod resume;
 mod scheduling;
 mod scratches;
+mod stopping_rule;

@@ -14,9 +14,9 @@
 //! is the same each time it is drawn. An interval of few values has the width that few values require.
 //!
 //! Sources of the method: intervals by Student's t (1908) of logarithms, widened by the correlation of
-//! neighbouring blocks; those of a median by its variance, π/2 times that of a mean; two runs by Welch (1947);
-//! the verdicts of a run together by Holm (1979). Pairing by block takes out what drifts over a run and affects
-//! both targets equally. Why, with the rates that were measured: `docs/adr/0012-intervals-of-figures.md`.
+//! neighbouring blocks, which is corrected for their number (Marriott and Pope 1954); those of a median by its
+//! variance, π/2 times that of a mean; two runs by Welch (1947); the verdicts of a run together by Holm (1979).
+//! Pairing by block takes out what drifts over a run and affects both targets equally. Why, with the rates that were measured: `docs/adr/0012-intervals-of-figures.md`.
 
 pub mod block_size;
 mod compare;

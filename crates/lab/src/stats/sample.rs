@@ -24,6 +24,8 @@ pub(super) struct BlockSample {
     middle: f64,
     /// Of the mean, neighbours' correlation included.
     variance: f64,
+    /// The same with what so few values show too little of that correlation.
+    corrected_variance: f64,
     n: usize,
 }
 
@@ -44,7 +46,8 @@ impl BlockSample {
             greatest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             mean,
             middle: median(&scaled)?,
-            variance: variance_of_mean(&scaled, mean),
+            variance: variance_of_mean(&scaled, mean, false),
+            corrected_variance: variance_of_mean(&scaled, mean, true),
             n,
         })
     }
@@ -75,6 +78,7 @@ impl BlockSample {
             mean: self.middle - other.middle,
             middle: self.middle - other.middle,
             variance: one + two,
+            corrected_variance: one + two,
             n: self.n.min(other.n),
         };
         let width = || {
@@ -92,7 +96,7 @@ impl BlockSample {
 
     /// Of values of any shape that is not pointed around its middle, it is at most that of a normal one.
     fn median_variance(&self) -> f64 {
-        self.variance * FRAC_PI_2
+        self.corrected_variance * FRAC_PI_2
     }
 
     /// `width` on both sides of `center`, and as far as the median.
@@ -118,8 +122,9 @@ impl BlockSample {
 }
 
 /// The variance of the mean of values each of which is correlated with the one before it: (1 + r) / (1 - r)
-/// times that of independent ones. A negative r is taken as none, it is chance more often than not.
-fn variance_of_mean(values: &[f64], mean: f64) -> f64 {
+/// times that of independent ones. A negative r is taken as none, it is chance more often than not. Corrected, r is
+/// (1 + 3r) / n more, by which so few values show too little of it (Marriott and Pope 1954, Kendall 1954).
+fn variance_of_mean(values: &[f64], mean: f64, is_corrected: bool) -> f64 {
     let n = values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     if squares <= 0.0 || values.len() < 2 {
@@ -129,6 +134,12 @@ fn variance_of_mean(values: &[f64], mean: f64) -> f64 {
     let products: f64 = products
         .map(|pair| (pair[0] - mean) * (pair[1] - mean))
         .sum();
-    let correlation = (products / squares).clamp(0.0, CORRELATION_MAX);
+    let found = (products / squares).max(0.0);
+    let bias = if is_corrected {
+        (1.0 + 3.0 * found) / n
+    } else {
+        0.0
+    };
+    let correlation = (found + bias).min(CORRELATION_MAX);
     squares / (n - 1.0) / n * (1.0 + correlation) / (1.0 - correlation)
 }

@@ -4,10 +4,14 @@
 mod full_run;
 mod layers;
 mod long;
+#[cfg(test)]
+mod noise;
 
 pub(crate) use full_run::full_run;
 pub(crate) use layers::layered;
 pub(crate) use long::long;
+#[cfg(test)]
+pub(crate) use noise::{NOISY, Noise, NoisyMachine, STATIONARY};
 
 use lab::checks::cache::{Dropped, Server};
 use lab::checks::ceiling::{Ceiling, CeilingSource};

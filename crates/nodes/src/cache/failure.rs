@@ -1,4 +1,5 @@
-//! What happens after an error of the cache file: requests go to the disk, and the file is dropped for good.
+//! What happens after an error of the cache file, or when the disk is changed by another way: requests go to the disk,
+//! and the file is dropped for good.
 //!
 //! # Invariants
 //!
@@ -52,6 +53,19 @@ impl Shared {
             shared.retire().await;
             drop(ticket);
         }));
+    }
+
+    /// Drops what the file holds although nothing failed.
+    pub(super) async fn discard(self: &Arc<Self>, why: &str) -> Result<(), String> {
+        if self.failure.set(why.to_owned()).is_ok() {
+            tracing::info!("the cache file {} is dropped: {why}", self.name);
+            self.state().slots.disable();
+        }
+        self.retire().await;
+        match self.is_retired() {
+            true => Ok(()),
+            false => Err(format!("the cache file {} takes no write", self.name)),
+        }
     }
 
     /// Whether no later open will use what the file holds.

@@ -134,6 +134,15 @@ impl Cache {
         self.shared.close().await;
     }
 
+    /// Drops what the file holds, because the disk is about to be changed by another way: from now on all requests go to
+    /// the disk, and no later open uses the file. After the last request.
+    ///
+    /// # Errors
+    /// The file takes no write, so that a later open might use it.
+    pub async fn discard(&self, why: &str) -> Result<(), String> {
+        self.shared.discard(why).await
+    }
+
     /// What it holds and has done.
     #[must_use]
     pub fn status(&self) -> CacheStatus {

@@ -70,6 +70,24 @@ pub(crate) fn open_without<'a>(kept: impl Iterator<Item = &'a Disk>) -> Vec<Arc<
     caches
 }
 
+/// Those that are open of these files.
+pub(crate) fn open_at(files: &HashSet<String>) -> Vec<Arc<Cache>> {
+    let mut caches = open();
+    caches.retain(|cache| files.contains(&cache.status().file));
+    caches
+}
+
+/// Drops what `caches` hold, of disks that are about to be changed by another way.
+///
+/// # Errors
+/// A cache file that keeps what it holds.
+pub(crate) async fn discard(caches: &[Arc<Cache>], why: &str) -> Result<(), String> {
+    for cache in caches {
+        cache.discard(why).await?;
+    }
+    Ok(())
+}
+
 /// Closes all of them, behind the last request of this process.
 pub(crate) async fn close_all() {
     close(&open()).await;

@@ -298,6 +298,23 @@ impl Disk {
         own.into_iter().chain(below).collect()
     }
 
+    /// The cache files above a volume, as their paths are shown.
+    pub(crate) fn cache_files_over_volumes(&self) -> Vec<String> {
+        let own = match self {
+            Self::Cache(cached) if self.has_volume() => Some(cached.file.display().to_string()),
+            _ => None,
+        };
+        let below = self
+            .children()
+            .iter()
+            .flat_map(Self::cache_files_over_volumes);
+        own.into_iter().chain(below).collect()
+    }
+
+    fn has_volume(&self) -> bool {
+        matches!(self, Self::Volume(_)) || self.children().iter().any(Self::has_volume)
+    }
+
     /// The disks at the bottom, which hold the bytes; what a table names is not among them.
     pub(crate) fn leaves(&self) -> Vec<&Self> {
         match self.children() {

@@ -1,8 +1,11 @@
 //! `export add` and `export remove`: exports of a running server without a configuration, next to one, and while clients
 //! work.
 
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use testkit::requires;
@@ -372,17 +375,17 @@ impl CachedExport {
         }
     }
 
-    /// Writes and reads the export `root` of the server at `uri`.
-    fn work(uri: &str) -> NbdSession<std::net::TcpStream> {
-        let mut client = NbdSession::open(connect(uri), "root").expect("served");
+    /// Writes and reads the export `root` of the server behind `stream`.
+    fn work<S: Read + Write>(stream: S) -> NbdSession<S> {
+        let mut client = NbdSession::open(stream, "root").expect("served");
         client.write(&[5; 8192]).expect("it is written");
         assert_eq!(client.read(READ).expect("it is read")[..8192], [5; 8192]);
         client
     }
 
-    /// Asserts that what the export `root` at `uri` has was not read from the origin since it had read `before` bytes.
-    fn assert_warm(&self, uri: &str, before: u64) {
-        let mut client = NbdSession::open(connect(uri), "root").expect("served");
+    /// Asserts that what the export `root` behind `stream` has was not read from the origin since it had read `before` bytes.
+    fn assert_warm(&self, stream: impl Read + Write, before: u64) {
+        let mut client = NbdSession::open(stream, "root").expect("served");
         assert_eq!(client.read(READ).expect("it is read")[..8192], [5; 8192]);
         let read = origin_reads(self.folder.path()) - before;
         assert!(read <= OPEN_MAX, "{read} bytes were read again");
@@ -399,13 +402,13 @@ fn the_cache_of_an_export_that_was_removed_is_used_by_the_next_one() {
     let add = format!("root={}", cached.disk);
     let add = [&["export", "add", add.as_str()][..], &server].concat();
     answer(path, &add);
-    let mut client = CachedExport::work(&uri);
+    let mut client = CachedExport::work(connect(&uri));
     let before = origin_reads(path);
     assert!(before >= u64::from(READ) - 8192, "{before}");
     answer(path, &[&["export", "remove", "root"][..], &server].concat());
     assert!(client.read(512).is_none());
     answer(path, &add);
-    cached.assert_warm(&uri, before);
+    cached.assert_warm(connect(&uri), before);
 }
 
 #[test]
@@ -415,7 +418,7 @@ fn the_cache_of_an_export_that_a_reload_removed_is_used_by_the_next_one() {
     let disk = format!("disk = \"{}\"", cached.disk);
     let (a, root) = (("a", "disk = \"memory(1M)\""), ("root", disk.as_str()));
     let (_server, uri) = configured(path, &[a, root]);
-    let _client = CachedExport::work(&uri);
+    let _client = CachedExport::work(connect(&uri));
     let before = origin_reads(path);
     let servers = json(path, &["status"])["servers"].clone();
     let servers = servers.as_array().expect("servers").iter();
@@ -425,7 +428,27 @@ fn the_cache_of_an_export_that_a_reload_removed_is_used_by_the_next_one() {
         configure(path, exports);
         answer(path, &["reload", "--server", name]);
     }
-    cached.assert_warm(&uri, before);
+    cached.assert_warm(connect(&uri), before);
+}
+
+/// Such a server ends with its client, and its disks with the server.
+#[test]
+fn the_cache_of_a_server_on_its_standard_input_is_used_by_the_next_one() {
+    let cached = CachedExport::new();
+    let path = cached.folder.path();
+    let export = format!("root={}", cached.disk);
+    let start = || {
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let mut command = outboard(path, &["serve", &export, "--stdin"]);
+        let server = Server::start_quiet(command.stdin(Stdio::from(OwnedFd::from(theirs))));
+        (ours, server)
+    };
+    let (stream, mut server) = start();
+    drop(CachedExport::work(stream));
+    assert!(server.ended().success());
+    let before = origin_reads(path);
+    let (stream, _server) = start();
+    cached.assert_warm(stream, before);
 }
 
 /// An array that is marked clean writes to its members, so their caches are closed behind that.

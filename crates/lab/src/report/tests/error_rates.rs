@@ -6,111 +6,32 @@
 
 use crate::report::{Summary, compare_runs};
 use crate::runner::block_order;
-use crate::stats::{Rng, Verdict, median};
+use crate::stats::{Verdict, median};
 use crate::store::RunRecord;
-use crate::synthetic;
+use crate::synthetic::{self, NOISY, Noise, NoisyMachine, STATIONARY};
 use crate::units::{Nanos, SECOND, round};
-
-/// What makes two measurements of the same differ; parts of the rate.
-#[derive(Clone, Copy)]
-struct Noise {
-    name: &'static str,
-    /// Of the machine, which all measurements share: its size, and how much of it is left at the next one.
-    machine: (f64, f64),
-    /// Of one test on one target, from block to block.
-    target: (f64, f64),
-    /// Of a measurement alone.
-    own: f64,
-    /// How often a measurement stalls, and by how much.
-    stalls: (f64, f64),
-}
-
-const STATIONARY: Noise = Noise {
-    name: "stationary",
-    machine: (0.01, 0.9),
-    target: (0.0, 0.0),
-    own: 0.03,
-    stalls: (0.0, 0.0),
-};
-const NOISY: Noise = Noise {
-    name: "noisy",
-    machine: (0.08, 0.95),
-    target: (0.02, 0.5),
-    own: 0.04,
-    stalls: (0.08, 0.4),
-};
 
 /// Simulated runs of each noise and number of blocks.
 const RUNS: u32 = 150;
 
-/// A machine with noise that continues from run to run.
-struct Machine {
-    noise: Noise,
-    rng: Rng,
-    machine: f64,
-    targets: Vec<f64>,
-}
-
-impl Machine {
-    fn new(noise: Noise, pairs: usize, seed: u64) -> Self {
-        let mut machine = Self {
-            noise,
-            rng: Rng::new(seed),
-            machine: 0.0,
-            targets: vec![0.0; pairs],
-        };
-        machine.machine = machine.normal() * noise.machine.0;
-        for pair in 0..pairs {
-            machine.targets[pair] = machine.normal() * noise.target.0;
-        }
-        machine
-    }
-
-    fn uniform(&mut self) -> f64 {
-        self.rng.below(1 << 30) as f64 / f64::from(1 << 30)
-    }
-
-    /// The sum of twelve: normal but for tails beyond six deviations.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
-    }
-
-    /// What is left of a noise, with what is new.
-    fn next(&mut self, before: f64, (size, left): (f64, f64)) -> f64 {
-        left * before + (1.0 - left * left).sqrt() * size * self.normal()
-    }
-
-    /// A measurement's rate as a factor.
-    fn measure(&mut self, pair: usize) -> f64 {
-        let noise = self.noise;
-        self.machine = self.next(self.machine, noise.machine);
-        self.targets[pair] = self.next(self.targets[pair], noise.target);
-        let mut log = self.machine + self.targets[pair] + noise.own * self.normal();
-        if self.uniform() < noise.stalls.0 {
-            log -= noise.stalls.1 * (0.5 + self.uniform());
-        }
-        log.exp()
-    }
-
-    /// Gives every measurement of a run a rate, in the order in which a runner would have made it.
-    fn run(&mut self, run: &mut RunRecord, seed: u64) {
-        run.seed = seed;
-        let pairs: Vec<(usize, usize)> = (0..4)
-            .flat_map(|workload| [(workload, 0), (workload, 1)])
-            .collect();
-        let blocks = run.cells.len() / pairs.len();
-        for block in (0..).take(blocks) {
-            for slot in block_order(&pairs, seed, block) {
-                let rate = self.measure(slot.workload * 2 + slot.target);
-                let place = (block, slot.workload, slot.target);
-                let mut cells = run.cells.iter_mut();
-                let cell = cells.find(|cell| (cell.block, cell.workload, cell.target) == place);
-                let cell = cell.unwrap();
-                let result = cell.fio_mut().unwrap();
-                result.bytes.0 = round(rate * 1e9);
-                result.runtime = Nanos(SECOND);
-                result.latencies = crate::fio::Histogram::default();
-            }
+/// Gives every measurement of a run a rate, in the order in which a runner would have made it.
+fn fill(run: &mut RunRecord, machine: &mut NoisyMachine, seed: u64) {
+    run.seed = seed;
+    let pairs: Vec<(usize, usize)> = (0..4)
+        .flat_map(|workload| [(workload, 0), (workload, 1)])
+        .collect();
+    let blocks = run.cells.len() / pairs.len();
+    for block in (0..).take(blocks) {
+        for slot in block_order(&pairs, seed, block) {
+            let rate = machine.measure(slot.workload * 2 + slot.target);
+            let place = (block, slot.workload, slot.target);
+            let mut cells = run.cells.iter_mut();
+            let cell = cells.find(|cell| (cell.block, cell.workload, cell.target) == place);
+            let cell = cell.unwrap();
+            let result = cell.fio_mut().unwrap();
+            result.bytes.0 = round(rate * 1e9);
+            result.runtime = Nanos(SECOND);
+            result.latencies = crate::fio::Histogram::default();
         }
     }
 }
@@ -140,9 +61,9 @@ fn simulated(noise: Noise, blocks: u32, runs: u32) -> Rates {
     let mut first = synthetic::run(blocks);
     let mut second = first.clone();
     for seed in 0..runs {
-        let mut machine = Machine::new(noise, 8, u64::from(seed) * 7919 + 17);
-        machine.run(&mut first, u64::from(seed));
-        machine.run(&mut second, u64::from(seed) + 1_000_000);
+        let mut machine = NoisyMachine::new(noise, 8, u64::from(seed) * 7919 + 17);
+        fill(&mut first, &mut machine, u64::from(seed));
+        fill(&mut second, &mut machine, u64::from(seed) + 1_000_000);
         let summary = Summary::of(&first);
         let tests = summary.comparisons.iter();
         let tests = tests.filter_map(|test| test.comparison);

@@ -209,3 +209,62 @@ fn a_mount_that_goes_away_in_the_middle_ends_the_run_and_keeps_what_was_measured
     assert_eq!(record.cells.len(), 2);
     assert!(matches!(record.status, Status::Failed { .. }));
 }
+
+/// Fills the target before a measurement: the test files become sparse, as those of a thin disk are, and a file
+/// takes all that is free.
+struct LoseSpace<'a>(&'a Path, u32);
+
+impl Progress for LoseSpace<'_> {
+    fn phase(&mut self, _: &str) {}
+    fn cell_started(&mut self, _: &CellProgress<'_>) {
+        self.1 = self.1.wrapping_sub(1);
+        if self.1 != 0 {
+            return;
+        }
+        for folder in fs::read_dir(self.0).unwrap().flatten() {
+            for entry in fs::read_dir(folder.path()).unwrap().flatten() {
+                let file = fs::OpenOptions::new().write(true).open(entry.path());
+                let file = file.unwrap();
+                let len = file.metadata().unwrap().len();
+                file.set_len(0).and_then(|()| file.set_len(len)).unwrap();
+            }
+        }
+        // It takes what it can get.
+        fs::write(self.0.join("filler"), vec![7u8; 64 << 20]).unwrap_or_default();
+    }
+    fn cell_finished(&mut self, _: &CellProgress<'_>, _: &str) {}
+}
+
+#[test]
+fn a_target_that_fills_in_the_third_block_of_fio_ends_the_run_with_what_was_measured() {
+    let Some((mounted, mut request)) = on_mount() else {
+        return;
+    };
+    request.plan = tiny(5);
+    let tests = u32::try_from(request.plan.workloads.len()).unwrap();
+    let mut progress = LoseSpace(&mounted.path, 2 * tests + 1);
+    let found = run(
+        &request,
+        &mut Directories,
+        &mut progress,
+        &Cancel::default(),
+    );
+    let Err(LabError::Stopped { run, reason, .. }) = found else {
+        panic!("{found:?}");
+    };
+    assert!(
+        reason.contains("No space left on device") && reason.contains("/mount"),
+        "{reason}"
+    );
+    let record = Store::open(&request.store).unwrap().load(run).unwrap();
+    assert!(matches!(record.status, Status::Failed { .. }));
+    // Two whole blocks, and of the third what only reads.
+    let whole = 2 * tests as usize;
+    let made = record.cells.len();
+    assert!((whole..whole + tests as usize).contains(&made), "{made}");
+    assert!(record.cells.iter().all(|cell| !cell.has_failed()));
+    let summary = crate::report::Summary::of(&record);
+    assert!(summary.rows.iter().all(|row| row.usable >= 2));
+    fs::remove_file(mounted.path.join("filler")).unwrap();
+    assert!(is_empty(&mounted.path));
+}

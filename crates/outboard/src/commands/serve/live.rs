@@ -274,6 +274,27 @@ impl Live {
         ending: impl Future<Output = Result<(), ChangeError>>,
         done: &mut Reloaded,
     ) {
+        // Arrays of RAID volumes are stopped only if no other export that is open has their group.
+        let heir = |array: &Arc<Array>| {
+            let sets = self.snapshots.sets();
+            let set = sets.iter().find(|set| set.has_array(array))?;
+            let group = &set.group().group.id;
+            let mut others = running.open.iter().filter(|one| one.name != export);
+            let heir = others.find(|one| one.has_group(group))?;
+            Some(heir.name.clone())
+        };
+        self.end_with_heirs((export, heir), running, ending, done)
+            .await;
+    }
+
+    /// The same, with the export that takes over an array instead of its stop.
+    pub(super) async fn end_with_heirs(
+        &self,
+        (export, heir): (&str, impl Fn(&Arc<Array>) -> Option<String>),
+        running: &ActiveConfig,
+        ending: impl Future<Output = Result<(), ChangeError>>,
+        done: &mut Reloaded,
+    ) {
         let others = running.plan.exports.iter();
         let others = others.filter(|other| other.name != export);
         // They are dropped with the disk otherwise, before they are closed.
@@ -282,26 +303,12 @@ impl Live {
         // A client still writes to it: it is stopped with the server.
         if !matches!(ended, Err(ChangeError::Busy { .. })) {
             caches::close(&caches).await;
-            let problems = self.stop_arrays(export, &running.open).await;
+            let problems = self.arrays.stop(export, heir).await;
             done.warnings.extend(problems);
             // Those that are members of the arrays.
             caches::close(&caches).await;
         }
         note(ended, done);
-    }
-
-    /// Stops the arrays of an export that has ended; those of RAID volumes only if no other export that is `open` has
-    /// their group. Returns the failures.
-    async fn stop_arrays(&self, export: &str, open: &[OpenExport]) -> Vec<String> {
-        let sets = self.snapshots.sets();
-        let heir = |array: &Arc<Array>| {
-            let set = sets.iter().find(|set| set.has_array(array))?;
-            let group = &set.group().group.id;
-            let mut others = open.iter().filter(|one| one.name != export);
-            let heir = others.find(|one| one.has_group(group))?;
-            Some(heir.name.clone())
-        };
-        self.arrays.stop(export, heir).await
     }
 
     pub(super) fn watch(&self, opened: &mut [OpenExport]) {

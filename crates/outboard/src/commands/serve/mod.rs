@@ -330,6 +330,7 @@ async fn serve(
     if let Some((tls, demand)) = &tls {
         server = server.with_tls(tls.clone(), *demand);
     }
+    let controls = server.control();
     let (stop_sender, stop_receiver) = oneshot::channel();
     let stopped = async {
         // A sender that went away without a word means the same.
@@ -360,7 +361,6 @@ async fn serve(
         metrics: metrics.as_ref().and_then(sockets::address),
         since: engine::clock::now(),
     };
-    let controls = server.control();
     let running = ActiveConfig { plan, open };
     let tls = tls.map(|(tls, _)| tls);
     let live = Live::new(about, controls.clone(), tls, sources.clone(), running);
@@ -413,6 +413,7 @@ fn watched(plan: &ServerPlan, open: &mut [OpenExport], events: &EventLog) -> Met
 }
 
 /// Serves, interrupts moves of extents and merges, and marks the arrays clean, and closes caches, when all is flushed.
+/// The caller has a `Control` meanwhile, without which the disks would be closed before their caches.
 async fn and_stop<E>(
     serving: impl Future<Output = Result<(), E>>,
     sources: &MetricSources,

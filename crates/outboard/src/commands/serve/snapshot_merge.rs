@@ -10,6 +10,8 @@
 //! * A client never sees its disk become another one: with a client connected a merge is refused.
 //! * A writer that was disconnected before, and returns with what it has not flushed, is refused.
 //! * Also where no merge begins, the exports are opened again.
+//! * A cache above the origin is closed with its export, and dropped before the metadata is changed: what it holds is the
+//!   content of before the merge, and a sample of blocks need not show that.
 //!
 //! # What it does not do
 //!
@@ -17,14 +19,14 @@
 
 use std::sync::Arc;
 
-use nbd::server::ChangeError;
 use nodes::array::Array;
 use nodes::volume::open::VolumeSet;
 use nodes::volume::update::CommitReport;
 
-use super::live::{ActiveConfig, Live, note, offer};
+use super::live::{ActiveConfig, Live, offer};
 use super::open_export::{OpenExport, Opening};
 use super::snapshots::change;
+use crate::caches;
 use crate::config::ExportPlan;
 use crate::control::{Reloaded, SnapshotRequest};
 use crate::failure::Failure;
@@ -45,17 +47,23 @@ impl Live {
         let exports = origin_exports(running, set, name);
         self.refuse_clients(&exports, name)?;
         let mut done = Reloaded::default();
+        let files = exports.iter();
+        let files = files.flat_map(|export| export.disk.disk.cache_files_over_volumes());
+        let above = caches::open_at(&files.collect());
         for export in &exports {
-            let ended = self.control.remove(&export.name).await;
             // The group stays open, and its arrays with it.
             let heir = |array: &Arc<Array>| set.has_array(array).then(|| export.name.clone());
-            if !matches!(ended, Err(ChangeError::Busy { .. })) {
-                let stopped = self.arrays.stop(&export.name, heir).await;
-                done.warnings.extend(stopped);
-            }
-            note(ended, &mut done);
+            let ending = self.control.remove(&export.name);
+            self.end_with_heirs((&export.name, heir), running, ending, &mut done)
+                .await;
         }
-        let changed = change(set, request).await;
+        // Before the metadata: a power cut between the two must not leave a cache of another content.
+        let dropped = caches::discard(&above, "a snapshot is merged into its disk").await;
+        drop(above);
+        let changed = match dropped {
+            Ok(()) => change(set, request).await,
+            Err(why) => Err(why),
+        };
         for export in &exports {
             let reopened = Box::pin(self.reopen(running, export, changed.is_ok())).await;
             if let Err(why) = reopened {

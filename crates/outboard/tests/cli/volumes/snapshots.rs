@@ -446,3 +446,33 @@ fn lvm_finds_groups_with_snapshots_good() {
         judge("pvck", &["--dump", "headers", disk]);
     }
 }
+
+/// The origin reads as the snapshot from the moment of the merge: a cache above it that was used again would answer with
+/// what was there before. A sample of blocks is compared, which one block is hardly in.
+#[test]
+fn a_cache_above_an_origin_does_not_outlive_a_merge() {
+    let folder = media("16M");
+    let path = folder.path();
+    write(path, 1, 16 << 20);
+    create(path, "before", &["--extents", "100%ORIGIN"]);
+    let mut changed = vec![1; 16 << 20];
+    let block = (5 << 20) + 36_864;
+    changed[block..block + 4096].fill(2);
+    std::fs::write(path.join("two"), &changed).expect("a file");
+    answer(path, &["copy", "two", ORIGIN, "--force"]);
+    let media = "media=cache(volume(a.img, b.img, name=vg0/media), c.cache)";
+    let serve = ["serve", media, "--listen", "unix:s"];
+    let copy = || {
+        let arguments = ["copy", "nbd+unix:///media?socket=s", "now", "--force"];
+        answer(path, &arguments);
+        bytes(path, "now")
+    };
+    let (mut server, _) = Server::start(outboard(path, &serve));
+    assert!(copy() == changed);
+    // Now all of it is in the cache file.
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+    let (_server, _) = Server::start(outboard(path, &serve));
+    volume(path, &["snapshot", "merge", "vg0/before"]);
+    assert!(copy().iter().all(|byte| *byte == 1));
+}

@@ -1,0 +1,122 @@
+//! What is advised, applied for real: what was predicted is reached, and the next bottleneck, where one is named, is the one
+//! that is met then. Each system is limited by rates and times that were built in, so that no processor is needed for it.
+
+use std::process::Command;
+
+use outboard_tests::image::Folder;
+use outboard_tests::said;
+use outboard_tests::server::{By, LIMIT, Server};
+use serde_json::Value;
+use testkit::proc::Process;
+use testkit::requires;
+
+use super::competition::{predicted, rate};
+use super::network::{Network, can_make_networks};
+use super::servers::QuotaGroup;
+use super::{SECONDS, TRIES, alone, diagnosis, doctor, limiter, names, runs_long_tests};
+
+/// Once the advice is applied, the rate is what `before` predicts, within 15 %, and if it names the next bottleneck, that is
+/// the one that is met.
+#[track_caller]
+fn assert_met(before: &Value, mut applied: impl FnMut(u32) -> Command) {
+    let wanted = predicted(before);
+    let part = before["verdict"]["next"]["part"].as_str();
+    let mut found = Vec::new();
+    for again in 0..TRIES {
+        let after = diagnosis(&mut applied(SECONDS << again));
+        let named = limiter(&after);
+        let is_met =
+            part.is_none_or(|part| named.len() <= 2 && named.iter().any(|one| one == part));
+        if is_met && (rate(&after) / wanted - 1.0).abs() <= 0.15 {
+            return;
+        }
+        found.push((rate(&after), named));
+    }
+    panic!("{wanted} and then {part:?} were predicted, and not {found:?}: {before:#}");
+}
+
+/// The number of requests that are advised to be in flight.
+#[track_caller]
+fn advised_depth(verdict: &Value) -> u32 {
+    let advice = verdict["verdict"]["advice"].as_str().unwrap_or_default();
+    let depth = advice.split_once("about ").and_then(|(_, rest)| {
+        let (depth, _) = rest.split_once(' ')?;
+        depth.parse().ok()
+    });
+    depth.unwrap_or_else(|| panic!("no depth is advised: {advice}"))
+}
+
+/// Each request takes 25 ms, and as many as one likes run at once, up to 24 MB/s of the disk.
+#[test]
+fn as_many_requests_as_advised_reach_the_next_bottleneck() {
+    if !runs_long_tests() {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let disk = "d=delay(throttle(memory(64M), read-bytes=24000000/s), read=25ms)";
+    let server = Server::start(&[disk]);
+    let uri = server.uri_by(By::Unix, "d");
+    let before = names(&["queue"], |seconds| {
+        doctor(&folder, seconds, &[&uri, "--depth", "1"])
+    });
+    let depth = advised_depth(&before).to_string();
+    assert_met(&before, |seconds| {
+        doctor(&folder, seconds, &[&uri, "--depth", &depth])
+    });
+}
+
+/// The server may have a hundredth of a core, and its disk carries 20 MB/s.
+#[test]
+fn a_quota_that_is_raised_gives_way_to_the_next_bottleneck() {
+    if !runs_long_tests() || !requires::all(&[requires::root()]) {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let Some(group) = QuotaGroup::new(1) else {
+        return;
+    };
+    let socket = folder.path().join("socket");
+    let disk = "d=throttle(memory(64M), read-bytes=20000000/s)";
+    let mut serve = said::outboard(&["serve", disk, "n=null(1G)", "--listen"]);
+    serve.arg(format!("unix:{}", socket.display()));
+    let mut server = Process::start(&mut group.inside(&serve)).expect("a server");
+    server.wait_for_socket(&socket, LIMIT).expect("it listens");
+    let uri = format!("nbd+unix:///d?socket={}", socket.display());
+    let command = |seconds| {
+        let args = [&uri, "--block-size", "16K", "--random"];
+        doctor(&folder, seconds, &args)
+    };
+    let before = names(&["server"], command);
+    assert_eq!(before["verdict"]["cause"]["kind"], "quota", "{before:#}");
+    assert!(group.set(100));
+    assert_met(&before, command);
+    drop(server);
+}
+
+/// The wire carries 100 Mb/s; each request takes 110 ms, so that 16 of 128 KiB at once carry 19 MB/s.
+#[test]
+fn a_wire_that_is_widened_gives_way_to_the_next_bottleneck() {
+    if !runs_long_tests() || !can_make_networks() || !requires::all(&[requires::command("iperf3")])
+    {
+        return;
+    }
+    let _alone = alone();
+    let folder = Folder::new();
+    let network = Network::new();
+    let disks = ["d=delay(memory(64M), read=110ms)", "n=null(1G)"];
+    let (_server, address) = network.serve(&folder, &disks);
+    let (_agent, agent) = network.agent(&folder, &["--allow-iperf3"]);
+    let (uri, token) = (format!("nbd://{address}/d"), folder.at("token"));
+    let command = |seconds: u32| {
+        let args = [&uri, "--agent", &agent, "--agent-insecure"];
+        let mut command = doctor(&folder, seconds * 2, &args);
+        command.args(["--agent-token-file", &token]);
+        command
+    };
+    let before = names(&["wire"], command);
+    assert_eq!(before["verdict"]["next"]["part"], "queue", "{before:#}");
+    network.set_rate(1000);
+    assert_met(&before, command);
+}
