@@ -13,6 +13,7 @@ use super::super::member::Member;
 use super::super::member_guard::ArrayFence;
 use super::super::{ArrayError, ArrayEvent, ArrayOptions};
 use super::bits::Bits;
+use super::fitting_columns::FittingColumns;
 use super::layout::Layout;
 use super::ledger::CommitLedger;
 use super::member_table::{MemberTable, Slot, SlotState};
@@ -355,6 +356,7 @@ fn state(
         ledger: CommitLedger::new(events, lead),
         bits: None,
         synced_to: None,
+        fitting: FittingColumns::default(),
         journal_tail: None,
         locks: RangeLocks::default(),
         stopped: false,

@@ -14,7 +14,8 @@
 //!   [`settle`](block::BlockDevice::settle) waits for these tasks.
 //! * Data that stay are never written: a cut leaves parity that does not fit at worst, which the bits of the rows record.
 //! * A batch that waits to become a full stripe holds nothing, and waits only for batches that began before it.
-//! * Parity is used only where it is known to fit: elsewhere it is written whole, and what would be computed of it is an error.
+//! * Parity is used only where it is known to fit: where it is in sync, or was written whole since the open (`fitting_columns`).
+//!   Elsewhere it is written whole, and what would be computed of it is an error.
 //! * Where a member that cannot be failed did not take its bytes the row's parity is not trusted any more.
 //! * With partial parity logs (`ppl_log`) nothing of a row is sent before the log has, durably, what repairs its parity; with a
 //!   journal (`journal`) not before that has, durably, all that is sent.
@@ -23,8 +24,7 @@
 //!
 //! It closes no write hole of a degraded array without such a log: a cut while that is written makes it one that is refused. A resync leaves
 //! out rows of which data cannot be read: what parity has of these is not trusted, and nothing else has them, so the array
-//! stays dirty there. Nothing that was read is kept for later writes, and a member that fails to
-//! write is failed, not logged.
+//! stays dirty there. Nothing that was read is kept for later writes.
 
 mod columns;
 mod journal;
@@ -36,6 +36,7 @@ mod ppl_mode;
 mod ppl_replay;
 mod read;
 mod reshape;
+mod row_answers;
 mod row_outcome;
 mod sync;
 mod write;
