@@ -8,6 +8,7 @@ mod level;
 mod level_refusals;
 mod life;
 mod open;
+mod policy;
 mod replace;
 mod reshape;
 mod reshape_limits;

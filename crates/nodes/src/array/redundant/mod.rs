@@ -61,6 +61,7 @@ mod open_checks;
 mod phase;
 mod placement;
 mod plan;
+mod policy;
 pub(crate) mod range_locks;
 mod read;
 mod read_balance;

@@ -51,6 +51,7 @@ use tokio::sync::{Notify, Semaphore};
 pub(super) use self::journal::Journal;
 pub(in crate::array) use self::journal_replay::refuse_stale_members;
 pub(super) use self::ppl_log::PartialParityLogs;
+pub(super) use self::ppl_mode::LogMode;
 pub(in crate::array) use self::sync::{
     RowStop, RowsChecked, check_rows, recover_rows, replace_rows,
 };
@@ -80,9 +81,9 @@ pub(super) struct Rows {
     /// What parity is worth that is in sync.
     trust: ParityTrust,
     /// Where its members keep partial parity logs.
-    logs: Option<PartialParityLogs>,
-    /// They keep none any more.
-    logs_dropped: AtomicBool,
+    logs: PartialParityLogs,
+    /// Whether they do.
+    keeps_logs: AtomicBool,
     /// Held by reads that take no turn: what they read stays where it is.
     in_place: tokio::sync::RwLock<()>,
     /// No regions of files are handed out: a reshape is to begin.
@@ -113,7 +114,7 @@ struct UnfinishedBatch<'a> {
 impl Rows {
     pub(super) fn new(
         options: &ArrayOptions,
-        (logs, journal): (Option<PartialParityLogs>, Option<Journal>),
+        (logs, journal): (PartialParityLogs, Option<Journal>),
     ) -> Self {
         Self {
             gather: Mutex::default(),
@@ -125,8 +126,8 @@ impl Rows {
                 true => ParityTrust::Assumed,
                 false => ParityTrust::Fits,
             },
+            keeps_logs: AtomicBool::new(logs.are_found()),
             logs,
-            logs_dropped: AtomicBool::new(false),
             in_place: tokio::sync::RwLock::default(),
             lends_nothing: AtomicBool::new(false),
             journal,
@@ -150,13 +151,23 @@ impl Rows {
 
     /// Where its members keep partial parity logs.
     pub(super) fn logs(&self) -> Option<&PartialParityLogs> {
-        let is_kept = !self.logs_dropped.load(Ordering::Acquire);
-        self.logs.as_ref().filter(|_| is_kept)
+        let is_kept = self.keeps_logs.load(Ordering::Acquire);
+        is_kept.then_some(&self.logs)
+    }
+
+    /// Where they would, while they do not.
+    pub(super) const fn dropped_logs(&self) -> &PartialParityLogs {
+        &self.logs
     }
 
     /// Members keep no partial parity logs any more.
     pub(super) fn drop_logs(&self) {
-        self.logs_dropped.store(true, Ordering::Release);
+        self.keeps_logs.store(false, Ordering::Release);
+    }
+
+    /// Members keep partial parity logs from now on, which are empty.
+    pub(super) fn keep_logs(&self) {
+        self.keeps_logs.store(true, Ordering::Release);
     }
 
     fn gather(&self) -> MutexGuard<'_, StripeGather> {

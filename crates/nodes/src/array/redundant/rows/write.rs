@@ -246,8 +246,12 @@ impl RedundantArray {
         let Some(logs) = self.rows.logs() else {
             return self.write_pass((section, row), new, batch.flags, &[]).await;
         };
+        let new = match self.in_sectors((section, row), new).await {
+            Ok(new) => new,
+            Err(error) => return RowOutcome::refused(error),
+        };
         let (layout, view) = (&section.layout, self.view());
-        let known = (&held(&view)[..], logs.parity_max);
+        let known = (&held(&view)[..], logs.parity_max());
         let mut outcome = RowOutcome::done();
         for pass in passes(layout, row, &new, known) {
             let (writes, spans) = (pass.writes, pass.spans);
