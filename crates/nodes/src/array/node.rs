@@ -12,7 +12,9 @@ use super::striped::Striped;
 use super::sync::Kept;
 #[cfg(test)]
 use super::sync::SyncManager;
-use super::{ArrayError, ArrayEvent, ArrayStatus, Candidate, NewShape, SyncKind};
+use super::{
+    ArrayError, ArrayEvent, ArrayStatus, Candidate, ConsistencyPolicy, NewShape, SyncKind,
+};
 
 /// An array that is open.
 #[derive(Debug)]
@@ -202,6 +204,22 @@ impl Array {
             Kind::Redundant(array) => {
                 self.must_be_md()?;
                 array.change_level(level).await
+            }
+        }
+    }
+
+    /// Gives a redundant array another consistency policy while it is used, as `mdadm --grow --consistency-policy`: partial parity logs
+    /// (level 5), a bitmap, or neither ([`ConsistencyPolicy::Resync`]).
+    ///
+    /// # Errors
+    /// It cannot have that one, there is no room for it, members are missing, or something is under way.
+    pub async fn change_policy(&self, policy: ConsistencyPolicy) -> Result<(), ArrayError> {
+        match &self.kind {
+            Kind::Striped(striped) => Err(striped.refuse_policy()),
+            Kind::Parity(_) => Err(self.refused("its consistency policy stays as it is")),
+            Kind::Redundant(array) => {
+                self.must_be_md()?;
+                array.change_policy(policy).await
             }
         }
     }

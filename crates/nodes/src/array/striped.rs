@@ -131,6 +131,16 @@ impl Striped {
         takeover(of, level).map_or_else(|refused| refused, |_| refused_in_use(of.level, level))
     }
 
+    /// Why it has no consistency policy.
+    pub(super) fn refuse_policy(&self) -> ArrayError {
+        let level = self.members[0].superblock.level;
+        let what = format!("{level} keeps no copies: there is nothing to keep consistent");
+        ArrayError::refused(
+            what,
+            "only arrays with copies or parity have a consistency policy",
+        )
+    }
+
     fn admit(&self, operation: Operation, range: Range) -> Result<(), IoError> {
         admit(&self.geometry, operation, range)?;
         if self.stopped.load(Ordering::Acquire) {

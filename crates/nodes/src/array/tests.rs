@@ -9,6 +9,7 @@ mod level_refusals;
 mod life;
 mod open;
 mod parity_trust;
+mod policy;
 mod replace;
 mod reshape;
 mod reshape_limits;

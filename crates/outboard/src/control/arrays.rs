@@ -76,6 +76,11 @@ pub(crate) enum ArrayStep {
         /// md's number of it.
         level: i32,
     },
+    /// Give a redundant array another consistency policy while it is used.
+    Policy {
+        /// mdadm's name of it.
+        policy: NewPolicy,
+    },
     /// Use all of members that were enlarged.
     Resize {
         /// What is new is not resynced.
@@ -93,6 +98,28 @@ pub(crate) enum ArrayStep {
         /// Also if clients are connected.
         force: bool,
     },
+}
+
+/// A consistency policy that an array can get while it is used, by mdadm's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NewPolicy {
+    /// Partial parity logs, of level 5: they close the write hole.
+    Ppl,
+    /// A write-intent bitmap: after a power cut its chunks are resynced.
+    Bitmap,
+    /// Neither: after a power cut everything is resynced.
+    Resync,
+}
+
+impl fmt::Display for NewPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ppl => "ppl",
+            Self::Bitmap => "bitmap",
+            Self::Resync => "resync",
+        })
+    }
 }
 
 impl fmt::Display for ArrayStep {
@@ -113,6 +140,7 @@ impl fmt::Display for ArrayStep {
             } => write!(f, "to be reshaped to {parts} members"),
             Self::Reshape { .. } => f.write_str("to be reshaped"),
             Self::Level { level } => write!(f, "to become level {level}"),
+            Self::Policy { policy } => write!(f, "the consistency policy {policy}"),
             Self::Resize { .. } => f.write_str("to use all of its members"),
             Self::Scrub { repair: false } => f.write_str("a scrub"),
             Self::Scrub { repair: true } => f.write_str("a scrub that repairs"),

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use nbd::server::ServerFigures;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::arrays::{ArrayRequest, ArrayStep};
+pub(crate) use self::arrays::{ArrayRequest, ArrayStep, NewPolicy};
 pub(crate) use self::moves::{MoveChanged, MoveExtents, MoveStep};
 pub(crate) use self::snapshots::{ServedGroup, SnapshotChanged, SnapshotRequest, SnapshotStep};
 use crate::arrays::report::ArrayReport;

@@ -35,7 +35,8 @@ use block::Node;
 pub use self::consistency::{ConsistencyChoice, ConsistencyPolicy};
 use super::ArrayError;
 use super::external_input::{random_uuid, seconds};
-use super::format::{Level, Version};
+use super::format::bitmap::{self, Bitmap};
+use super::format::{Level, Superblock, Version};
 
 /// Bytes of an array's name, at most.
 pub const NAME_MAX: usize = 32;
@@ -120,6 +121,13 @@ pub async fn create(
         now: seconds(),
     };
     make(&parts, &spares, &options, &stamp).await
+}
+
+/// The bitmap that a member with that superblock would have, as mdadm makes it. `None`: it has none.
+pub(in crate::array) fn bitmap_for(of: &Superblock) -> Option<Bitmap> {
+    let covered = bitmap::covered(of)?;
+    let shape = places::bitmap_shape(of.version, of.member_size, covered, None).ok()?;
+    Bitmap::of(of, u32::try_from(shape.chunk()).ok()?)
 }
 
 async fn make(

@@ -50,6 +50,19 @@ pub struct Changes<'a> {
     pub fail_fast: Option<bool>,
     /// How data and parity lie. Only of superblocks 1.x.
     pub form: Option<Form>,
+    /// Its bitmap or partial parity log. Only of superblocks 1.x.
+    pub policy: Option<PolicyPlace>,
+}
+
+/// Where a member keeps what its array's consistency policy needs, bytes of the disk. The three exclude each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyPlace {
+    /// Neither.
+    None,
+    /// A bitmap, from this byte on.
+    Bitmap(u64),
+    /// A partial parity log of one header.
+    Ppl(Range),
 }
 
 /// How data and parity lie, and the reshape that changes it.
@@ -91,6 +104,7 @@ impl<'a> Changes<'a> {
             write_mostly: Some(of.write_mostly),
             fail_fast: Some(of.fail_fast),
             form: None,
+            policy: None,
         }
     }
 }

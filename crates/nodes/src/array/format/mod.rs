@@ -35,7 +35,7 @@ mod v1;
 
 use block::Range;
 
-pub use self::changes::{Changes, Form, numbers_max, patch, written};
+pub use self::changes::{Changes, Form, PolicyPlace, numbers_max, patch, written};
 pub use self::names::{Level, layout_name, parity_layout};
 
 /// Bytes of a disk that one superblock can take.

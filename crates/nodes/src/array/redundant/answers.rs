@@ -9,22 +9,14 @@
 
 use std::sync::Arc;
 
-use block::{Errno, IoError, Range, WriteFlags};
+use block::{IoError, Range, WriteFlags};
 
-use super::super::member_guard::is_not_ours;
 use super::RedundantArray;
+use super::bad_places::FailedChange;
 use super::member_table::{Failing, SlotState};
 use super::members::{SlotId, Target, is_timeout};
 use super::state::State;
 use super::write::Change;
-use crate::blocks::slice;
-
-/// A write that failed is tried again in so many steps, to see what of it cannot be written.
-const STEPS_MAX: u64 = 256;
-/// The smallest step, bytes.
-const STEP_MIN: u64 = 4096;
-/// After so many steps that failed, and none that did not, the rest is not tried.
-const HOPELESS: usize = 4;
 
 /// What one member answered to one piece of a change.
 #[derive(Debug)]
@@ -34,6 +26,7 @@ pub(super) struct Answer {
     /// Where, bytes of its data.
     pub(super) within: Range,
     pub(super) what: Change,
+    pub(super) flags: WriteFlags,
     pub(super) result: Result<(), IoError>,
 }
 
@@ -109,42 +102,21 @@ impl RedundantArray {
         answer: &Answer,
         error: &IoError,
     ) -> Option<Vec<Range>> {
-        let target = &answer.target;
-        let is_over = is_timeout(error) || is_not_ours(error);
-        if error.errno != Errno::Io || target.fail_fast || is_over {
+        if !answers.is_elsewhere(answer.piece, &self.lock().state) {
             return None;
         }
-        {
-            let guarded = self.lock();
-            let has_log = guarded.state.members.slots[target.slot.0].log.is_some();
-            if !has_log || !answers.is_elsewhere(answer.piece, &guarded.state) {
-                return None;
-            }
-        }
-        let Change::Data(data) = &answer.what else {
-            return Some(vec![answer.within]);
+        let data = match &answer.what {
+            Change::Data(data) => Some(data),
+            Change::Zeroes | Change::Trim => None,
         };
-        let steps = answer.within.len.div_ceil(STEPS_MAX);
-        let step = steps.next_multiple_of(STEP_MIN);
-        let mut bad = Vec::new();
-        let mut good = false;
-        let mut rest = answer.within;
-        while !rest.is_empty() {
-            let part = Range::new(rest.offset, rest.len.min(step));
-            let start = Range::new(0, part.offset - answer.within.offset).len_usize();
-            let data = slice(data, start, part.len_usize());
-            match target.write(part, data, WriteFlags::empty()).await {
-                Ok(()) => good = true,
-                Err(error) if is_timeout(&error) => return None,
-                Err(_) if !good && bad.len() == HOPELESS => {
-                    bad.push(rest);
-                    break;
-                }
-                Err(_) => bad.push(part),
-            }
-            rest = Range::new(part.end(), rest.end() - part.end());
-        }
-        Some(bad)
+        let failed = FailedChange {
+            target: &answer.target,
+            within: answer.within,
+            data,
+            flags: answer.flags,
+            error,
+        };
+        self.bad_places(failed).await
     }
 }
 

@@ -6,8 +6,8 @@
 //!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
 //! ```
 //!
-//! `layout`, `placement`, `phase`, `ledger`, `member_table`, `bits`, `range_locks`, `read_balance`, `read_errors`, `view`, `state` and `plan` are pure: they decide. `commit` writes what members must
-//! know; `write`, `answers`, `read` and `flush` carry out requests; `windows` is the interface of background work.
+//! `layout`, `placement`, `phase`, `ledger`, `member_table`, `bits`, `fitting_columns`, `range_locks`, `read_balance`, `read_errors`, `view`, `state` and `plan` are pure: they decide. `commit` writes what members must
+//! know; `write`, `answers`, `bad_places`, `read` and `flush` carry out requests; `windows` is the interface of background work.
 //!
 //! # Invariants
 //!
@@ -42,10 +42,12 @@
 //! called for (`super::sync`).
 
 mod answers;
+mod bad_places;
 mod bits;
 mod close;
 mod commit;
 mod extents;
+mod fitting_columns;
 mod flush;
 mod form;
 pub(in crate::array) mod layout;
@@ -59,6 +61,7 @@ mod open_checks;
 mod phase;
 mod placement;
 mod plan;
+mod policy;
 pub(crate) mod range_locks;
 mod read;
 mod read_balance;

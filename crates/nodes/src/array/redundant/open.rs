@@ -13,6 +13,7 @@ use super::super::member::Member;
 use super::super::member_guard::ArrayFence;
 use super::super::{ArrayError, ArrayEvent, ArrayOptions};
 use super::bits::Bits;
+use super::fitting_columns::FittingColumns;
 use super::layout::Layout;
 use super::ledger::CommitLedger;
 use super::member_table::{MemberTable, Slot, SlotState};
@@ -22,7 +23,7 @@ use super::range_locks::RangeLocks;
 use super::rows::{Journal, PartialParityLogs, Rows};
 use super::state::State;
 use super::write::CHANGES_MAX;
-use super::{Guarded, RedundantArray};
+use super::{Guarded, RedundantArray, policy};
 use crate::Blocks;
 use crate::read::read_within;
 
@@ -39,9 +40,10 @@ impl RedundantArray {
     /// # Errors
     /// [`ArrayError`]: why not; nothing was written.
     pub(in crate::array) async fn open(
-        assembly: Assembly,
+        mut assembly: Assembly,
         options: &ArrayOptions,
     ) -> Result<Arc<Self>, ArrayError> {
+        let writes_policy = policy::unify(&mut assembly)?;
         let layout = Arc::new(Layout::of(&assembly.facts)?);
         refuse_reshape(&assembly)?;
         if !options.read_only {
@@ -50,7 +52,7 @@ impl RedundantArray {
         let bits = read_bits(&assembly, options.read_only).await?;
         let uuid = &assembly.facts.uuid;
         let logs = match options.read_only || assembly.facts.reshape.is_some() {
-            true => None,
+            true => PartialParityLogs::none(uuid),
             false => PartialParityLogs::open(holders(&assembly).map(|(member, _)| member), uuid)?,
         };
         let logs = (logs, Journal::open(&assembly, options).await?);
@@ -61,6 +63,7 @@ impl RedundantArray {
         let name = assembly.facts.name.clone();
         let fence = ArrayFence::new(&name, events.clone(), work.clone());
         let mut state = state(assembly, layout, options, &fence);
+        state.writes_policy = writes_policy;
         state.ledger.set_found_dirty(synced_to.is_some());
         state.synced_to = synced_to.filter(|to| *to < state.members.layout.sync_size());
         if let Some((mut bits, header)) = bits {
@@ -357,12 +360,14 @@ fn state(
         ledger: CommitLedger::new(events, lead),
         bits: None,
         synced_to: None,
+        fitting: FittingColumns::default(),
         journal_tail: None,
         locks: RangeLocks::default(),
         stopped: false,
         needs: 0,
         writes_form,
         drops_ppl,
+        writes_policy: false,
         holders_first: false,
     }
 }

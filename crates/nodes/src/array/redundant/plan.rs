@@ -157,6 +157,7 @@ impl State {
     fn targets(&mut self, after: &After, now: Option<u64>) -> Vec<CommitTarget> {
         let roles = self.roles();
         let (writes_form, drops_ppl) = (self.writes_form, self.drops_ppl);
+        let writes_policy = self.writes_policy;
         // What is under way is in the journal, where one works: md has such an array as clean all the time.
         let synced_to = if self.ledger.writes_dirty() && self.members.journal().is_none() {
             Some(0)
@@ -193,6 +194,8 @@ impl State {
                     corrected: Some(slot.corrected()),
                     form: (writes_form && slot.state != SlotState::Journal)
                         .then(|| slot.form(&self.facts, drops_ppl)),
+                    policy: (writes_policy && slot.state != SlotState::Journal)
+                        .then(|| slot.policy_place(drops_ppl)),
                     ..Changes::default()
                 };
                 let is_behind = after.caught_up.contains(&id);

@@ -213,6 +213,13 @@ impl RangeLocks {
         changes.fold(0, |bytes, change| bytes.saturating_add(change.range.len))
     }
 
+    /// The ranges of changes that have not ended: in flight, waiting, or cancelled.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = Range> {
+        let entries = self.entries.iter();
+        let changes = entries.filter(|entry| entry.kind == Kind::Change);
+        changes.map(|entry| entry.range)
+    }
+
     /// Whether a change has not ended.
     pub(crate) const fn has_changes(&self) -> bool {
         self.changes > 0

@@ -18,7 +18,7 @@
 //! # What it does not do
 //!
 //! It takes no disk away, does not change the level, and needs room in front of the data. It moves no rows ([`rows`](super::rows)), and
-//! keeps no partial parity logs: they are dropped when it begins.
+//! keeps no partial parity logs: they are dropped when it begins (`sync::policy` gives new ones once it has ended).
 
 use std::sync::Arc;
 

@@ -16,6 +16,7 @@ use super::super::assembly::Facts;
 use super::super::format::Version;
 use super::super::member_guard::ArrayFence;
 use super::bits::Bits;
+use super::fitting_columns::FittingColumns;
 use super::ledger::CommitLedger;
 use super::member_table::{Failing, LogChange, MemberTable};
 use super::members::SlotId;
@@ -33,6 +34,8 @@ pub(in crate::array) struct State {
     pub(super) bits: Option<Bits>,
     /// Without a bitmap: copies may differ from here on. With one its bits say where.
     pub(super) synced_to: Option<u64>,
+    /// Where parity fits all the same: what was written since the open.
+    pub(super) fitting: FittingColumns,
     /// Where a reader of the journal is to begin, byte of it; `None`: as its superblock has it.
     pub(super) journal_tail: Option<u64>,
     pub(super) locks: RangeLocks,
@@ -44,6 +47,8 @@ pub(in crate::array) struct State {
     pub(super) writes_form: bool,
     /// Partial parity logs were dropped.
     pub(super) drops_ppl: bool,
+    /// Commits write where bitmaps and partial parity logs are, too: that has changed.
+    pub(super) writes_policy: bool,
     /// The next commit is written to members with a part before it is to others: the level changes.
     pub(super) holders_first: bool,
 }
@@ -111,6 +116,7 @@ impl State {
             false => range,
         };
         self.doubt_replacements(range);
+        self.fitting.remove(range);
         match &mut self.bits {
             Some(bits) => bits.need(range),
             None => {
@@ -157,6 +163,30 @@ impl State {
         (start < end).then(|| Range::new(start, end - start))
     }
 
+    /// Where parity may not fit in `range` of members' data, in order.
+    pub(super) fn unfit(&self, range: Range) -> Vec<Range> {
+        let mut unfit = Vec::new();
+        let mut from = range.offset;
+        // Bits do not know two forms.
+        let is_reshaping = self.is_reshaping();
+        while let Some(needed) = self.next_needed(from).filter(|r| r.offset < range.end()) {
+            from = needed.end().min(range.end());
+            let needed = Range::new(needed.offset, from - needed.offset);
+            match is_reshaping {
+                true => unfit.push(needed),
+                false => unfit.extend(self.fitting.outside(needed)),
+            }
+        }
+        unfit
+    }
+
+    /// All parity of `range` of members' data was computed from all data, and written.
+    pub(super) fn parity_was_written(&mut self, range: Range) {
+        if !self.is_reshaping() && self.is_needed(range) {
+            self.fitting.add(range);
+        }
+    }
+
     /// From where on copies may differ; `None`: nowhere.
     pub(super) fn synced_to(&self) -> Option<u64> {
         self.next_needed(0).map(|range| range.offset)
@@ -187,6 +217,11 @@ impl State {
                     self.synced_to = (to < size).then_some(to);
                 }
             }
+        }
+        if !self.is_unsynced() {
+            self.fitting.clear();
+        } else if !self.is_needed(range) {
+            self.fitting.remove(range);
         }
         // The next host that opens it must not do it all again, even if nothing is written until then.
         if before && !self.is_unsynced() {

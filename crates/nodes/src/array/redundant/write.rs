@@ -221,6 +221,7 @@ impl RedundantArray {
                         target,
                         within,
                         what,
+                        flags,
                         result,
                     }
                 });

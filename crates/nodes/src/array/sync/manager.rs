@@ -195,7 +195,11 @@ impl SyncManager {
     async fn run(&self, job: Job) -> Result<End, Stop> {
         let mut sync_job = self.sync_job(job);
         if job == Job::Reshape {
-            return self.reshape_rows(&mut sync_job).await;
+            let end = self.reshape_rows(&mut sync_job).await?;
+            if end == End::Well {
+                self.restore_logs().await;
+            }
+            return Ok(end);
         }
         if job == Job::Resync && self.array.view().holders().nth(1).is_none() {
             // One copy is like itself.

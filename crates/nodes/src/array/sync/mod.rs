@@ -26,6 +26,7 @@ mod manager;
 mod members;
 mod newcomer;
 mod plan;
+mod policy;
 mod probe;
 mod progress;
 pub(crate) mod rate;

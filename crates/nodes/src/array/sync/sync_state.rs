@@ -25,6 +25,8 @@ pub(super) struct SyncState {
     scrubbed: Option<Scrubbed>,
     /// Nothing is begun any more.
     pub(super) stopped: bool,
+    /// A reshape is going on that has dropped partial parity logs, which members get again.
+    pub(super) restores_logs: bool,
     /// Jobs that ended badly and are not tried again before members change, and why.
     failed: Vec<(Job, String)>,
 }

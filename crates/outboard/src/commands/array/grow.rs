@@ -1,4 +1,4 @@
-//! `outboard array grow`: another number of copies or members, another chunk, layout or level.
+//! `outboard array grow`: another number of copies or members, another chunk, layout, level or consistency policy.
 //!
 //! A reshape is carried out by the process that has the array: users read and write meanwhile. Where it is ended early, the next process
 //! that opens the array continues it, outboard or Linux. `--continue` sends an empty form, which continues a paused one. A level between those with parity is changed there, too; others are changed
@@ -11,7 +11,7 @@ use super::outcome::{Change, Waits, Whose, apply};
 use super::target::ArrayArgs;
 use super::words;
 use crate::arrays::report::ArrayReport;
-use crate::control::ArrayStep;
+use crate::control::{ArrayStep, NewPolicy};
 use crate::failure::Failure;
 use crate::graph::ByteSize;
 use crate::output::Format;
@@ -45,8 +45,13 @@ pub(crate) struct Args {
     level: Option<Level>,
 
     /// Go on with a reshape that is paused, since something could not be read
-    #[arg(long = "continue", group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout", "level"])]
+    #[arg(long = "continue", group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout", "level", "consistency_policy"])]
     continues: bool,
+
+    /// What keeps the array consistent over a power cut, by mdadm's names: ppl (level 5, closes the write hole), bitmap or resync
+    /// (neither). The members are used meanwhile
+    #[arg(long, short = 'k', value_name = "POLICY", hide_possible_values = true, group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout", "level", "continues"])]
+    consistency_policy: Option<NewPolicy>,
 
     #[command(flatten)]
     waits: Waits,
@@ -61,6 +66,9 @@ impl Change for Args {
     fn step(&self, report: &ArrayReport, _: Whose) -> Result<Option<ArrayStep>, Failure> {
         if let Some(parts) = self.copies {
             return Ok(Some(ArrayStep::Grow { parts }));
+        }
+        if let Some(policy) = self.consistency_policy {
+            return Ok(Some(ArrayStep::Policy { policy }));
         }
         if let Some(level) = self.level {
             let level = level.number();

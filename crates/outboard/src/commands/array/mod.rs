@@ -56,7 +56,7 @@ pub(crate) enum Command {
     Replace(replace::Args),
     /// Read all copies and compare them
     Scrub(scrub::Args),
-    /// Change copies of a mirror; members, chunk or layout of an array with parity; the level
+    /// Change copies, members, chunk, layout, level or consistency policy of an array
     Grow(grow::Args),
     /// Use all of the members, after they were enlarged
     Size(size::Args),

@@ -6,7 +6,7 @@ use nodes::array::format::Level;
 use super::offline::Offline;
 use super::progress::{Bar, TICK};
 use super::target::{ArrayArgs, ArrayTarget, Served, lasting};
-use crate::arrays::report::ArrayReport;
+use crate::arrays::report::{ArrayReport, SyncOperation};
 use crate::arrays::show;
 use crate::commands::inspect::{on_the_engine, unnamed};
 use crate::control::ArrayStep;
@@ -124,12 +124,21 @@ fn report_new_members(before: &ArrayReport, now: &ArrayReport) {
 
 /// Partial parity logs that members keep no more are in the log of the server: the user of the command may not see that.
 fn report_dropped_logs(before: &ArrayReport, now: &ArrayReport) {
-    if before.ppl && !now.ppl {
-        let (name, level) = (now.short_name(), &now.level);
-        output::remark(&format!(
-            "{name} ({level}) keeps no partial parity logs from now on"
-        ));
+    if !before.ppl || now.ppl {
+        return;
     }
+    let (name, level) = (now.short_name(), &now.level);
+    let is_reshaping = now
+        .sync
+        .as_ref()
+        .is_some_and(|sync| sync.kind == SyncOperation::Reshape);
+    output::remark(&match is_reshaping {
+        true => format!(
+            "{name} ({level}) keeps no partial parity logs until the reshape has ended: after a power cut all parity is computed again, \
+             and an array that lacks a member too is refused"
+        ),
+        false => format!("{name} ({level}) keeps no partial parity logs from now on"),
+    });
 }
 
 /// Looks at a spare that does not begin to take a missing part's place, before that is given up: it may

@@ -1,8 +1,8 @@
 //! Superblocks 1.0, 1.1 and 1.2 as bytes: whole ones, and changes to those that were read. Pure.
 
 use super::super::{
-    Changes, Form, Level, MAGIC, MEMBERS_MAX, PLACE_LEN, Reshape, Role, SECTOR, Superblock,
-    features,
+    Changes, Form, Level, MAGIC, MEMBERS_MAX, PLACE_LEN, PolicyPlace, Reshape, Role, SECTOR,
+    Superblock, features,
 };
 use super::{CHECKSUM_AT, FAIL_FAST, FIXED_LEN, WRITE_MOSTLY, checksum, field, role, whole};
 use crate::fields::{Fields, put};
@@ -228,6 +228,9 @@ fn put_states(b: &mut [u8], changes: &Changes<'_>) {
         }
         put_form(b, form);
     }
+    if let Some(policy) = changes.policy {
+        bits = put_policy(b, bits, policy);
+    }
     put(b, field::FEATURES, bits.to_le_bytes());
     let flags = [
         (WRITE_MOSTLY, changes.write_mostly),
@@ -238,6 +241,28 @@ fn put_states(b: &mut [u8], changes: &Changes<'_>) {
             Some(true) => b[field::FLAGS] |= bit,
             Some(false) => b[field::FLAGS] &= !bit,
             None => {}
+        }
+    }
+}
+
+/// Where the bitmap or the partial parity log is, one field for both; features with that.
+fn put_policy(b: &mut [u8], bits: u32, policy: PolicyPlace) -> u32 {
+    let superblock = Fields::of(b).u64(field::PLACE).saturating_mul(SECTOR);
+    let bits = bits & !(features::BITMAP | features::PPL | features::MULTIPLE_PPLS);
+    put(b, field::BITMAP_AT, [0; 4]);
+    match policy {
+        PolicyPlace::None => bits,
+        PolicyPlace::Bitmap(at) => {
+            put(b, field::BITMAP_AT, away(superblock, at).to_le_bytes());
+            bits | features::BITMAP
+        }
+        PolicyPlace::Ppl(log) => {
+            let away = i16::try_from(away(superblock, log.offset));
+            let away = away.expect("a partial parity log is near its superblock");
+            let sectors = u16::try_from(log.len / SECTOR).unwrap_or(u16::MAX);
+            put(b, field::PPL_AT, away.to_le_bytes());
+            put(b, field::PPL_LEN, sectors.to_le_bytes());
+            bits | features::PPL
         }
     }
 }

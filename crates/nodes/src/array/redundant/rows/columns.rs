@@ -62,18 +62,14 @@ impl<'a> Columns<'a> {
                 bad.add(part, columns);
             }
         }
-        let mut from = span.offset;
-        if view.layout.is_reshaping() {
+        if view.layout.is_reshaping() && state.is_unsynced() {
             // Bits do not know two forms.
-            from = span.end();
-            if state.is_unsynced() && !array.rows.is_forced {
+            if !array.rows.is_forced {
                 lost.add_unsynced(span);
             }
-        }
-        while let Some(needed) = state.next_needed(from).filter(|r| r.offset < span.end()) {
-            let end = needed.end().min(span.end());
-            lost.add_unsynced(Range::new(needed.offset, end - needed.offset));
-            from = end;
+        } else if !view.layout.is_reshaping() {
+            let unfit = state.unfit(span).into_iter();
+            unfit.for_each(|unfit| lost.add_unsynced(unfit));
         }
         let level = state.facts.level;
         drop(guarded);

@@ -24,6 +24,8 @@ use super::row_outcome::{Logging, RowOutcome, RowTicket};
 
 /// Columns that are written together, at most.
 const COLUMNS_MAX: u64 = 1024;
+/// Partial parity logs count these, bytes.
+const SECTOR: u64 = 512;
 
 impl RedundantArray {
     /// Writes a row, of which the caller has the turn, journal first.
@@ -57,6 +59,22 @@ impl RedundantArray {
             outcome.result = written.result;
         }
         outcome
+    }
+
+    /// The same where some of them are no whole sectors, which an array that got its logs while it was used may be written in.
+    pub(super) async fn in_sectors(
+        &self,
+        at: (RowSection, u64),
+        new: Vec<MemberWrite>,
+    ) -> Result<Vec<MemberWrite>, IoError> {
+        let is_whole = |write: &MemberWrite| {
+            let Range { offset, len } = write.bytes.range;
+            offset.is_multiple_of(SECTOR) && len.is_multiple_of(SECTOR)
+        };
+        match new.iter().all(is_whole) {
+            true => Ok(new),
+            false => self.in_whole_pages(at, new).await,
+        }
     }
 
     /// Writes of a row, and what is around them in their pages.

@@ -14,7 +14,8 @@
 //!   [`settle`](block::BlockDevice::settle) waits for these tasks.
 //! * Data that stay are never written: a cut leaves parity that does not fit at worst, which the bits of the rows record.
 //! * A batch that waits to become a full stripe holds nothing, and waits only for batches that began before it.
-//! * Parity is used only where it is known to fit: elsewhere it is written whole, and what would be computed of it is an error.
+//! * Parity is used only where it is known to fit: where it is in sync, or was written whole since the open (`fitting_columns`).
+//!   Elsewhere it is written whole, and what would be computed of it is an error.
 //! * Where a member that cannot be failed did not take its bytes the row's parity is not trusted any more.
 //! * With partial parity logs (`ppl_log`) nothing of a row is sent before the log has, durably, what repairs its parity; with a
 //!   journal (`journal`) not before that has, durably, all that is sent.
@@ -23,8 +24,7 @@
 //!
 //! It closes no write hole of a degraded array without such a log: a cut while that is written makes it one that is refused. A resync leaves
 //! out rows of which data cannot be read: what parity has of these is not trusted, and nothing else has them, so the array
-//! stays dirty there. Nothing that was read is kept for later writes, and a member that fails to
-//! write is failed, not logged.
+//! stays dirty there. Nothing that was read is kept for later writes.
 
 mod columns;
 mod forced_read;
@@ -38,6 +38,7 @@ mod ppl_replay;
 mod read;
 mod reshape;
 mod reshape_losses;
+mod row_answers;
 mod row_outcome;
 mod sync;
 mod write;
@@ -52,6 +53,7 @@ use tokio::sync::{Notify, Semaphore};
 pub(super) use self::journal::Journal;
 pub(in crate::array) use self::journal_replay::refuse_stale_members;
 pub(super) use self::ppl_log::PartialParityLogs;
+pub(super) use self::ppl_mode::LogMode;
 pub(in crate::array) use self::sync::{
     RowStop, RowsChecked, check_rows, recover_rows, replace_rows,
 };
@@ -85,9 +87,9 @@ pub(super) struct Rows {
     /// Where it may be wrong then.
     untrusted: OnceLock<UntrustedPlaces>,
     /// Where its members keep partial parity logs.
-    logs: Option<PartialParityLogs>,
-    /// They keep none any more.
-    logs_dropped: AtomicBool,
+    logs: PartialParityLogs,
+    /// Whether they do.
+    keeps_logs: AtomicBool,
     /// Held by reads that take no turn: what they read stays where it is.
     in_place: tokio::sync::RwLock<()>,
     /// No regions of files are handed out: a reshape is to begin.
@@ -118,7 +120,7 @@ struct UnfinishedBatch<'a> {
 impl Rows {
     pub(super) fn new(
         options: &ArrayOptions,
-        (logs, journal): (Option<PartialParityLogs>, Option<Journal>),
+        (logs, journal): (PartialParityLogs, Option<Journal>),
     ) -> Self {
         Self {
             gather: Mutex::default(),
@@ -132,8 +134,8 @@ impl Rows {
             },
             is_forced: options.force_dirty_degraded,
             untrusted: OnceLock::new(),
+            keeps_logs: AtomicBool::new(logs.are_found()),
             logs,
-            logs_dropped: AtomicBool::new(false),
             in_place: tokio::sync::RwLock::default(),
             lends_nothing: AtomicBool::new(false),
             journal,
@@ -157,13 +159,23 @@ impl Rows {
 
     /// Where its members keep partial parity logs.
     pub(super) fn logs(&self) -> Option<&PartialParityLogs> {
-        let is_kept = !self.logs_dropped.load(Ordering::Acquire);
-        self.logs.as_ref().filter(|_| is_kept)
+        let is_kept = self.keeps_logs.load(Ordering::Acquire);
+        is_kept.then_some(&self.logs)
+    }
+
+    /// Where they would, while they do not.
+    pub(super) const fn dropped_logs(&self) -> &PartialParityLogs {
+        &self.logs
     }
 
     /// Members keep no partial parity logs any more.
     pub(super) fn drop_logs(&self) {
-        self.logs_dropped.store(true, Ordering::Release);
+        self.keeps_logs.store(false, Ordering::Release);
+    }
+
+    /// Members keep partial parity logs from now on, which are empty.
+    pub(super) fn keep_logs(&self) {
+        self.keeps_logs.store(true, Ordering::Release);
     }
 
     fn gather(&self) -> MutexGuard<'_, StripeGather> {

@@ -40,10 +40,10 @@ use super::ppl_mode::{LogMode, invalid_header};
 #[derive(Debug)]
 pub(in crate::array::redundant) struct PartialParityLogs {
     pub(super) signature: u32,
-    /// Bytes of partial parity that one header of any member can have.
-    pub(super) parity_max: u64,
+    /// Bytes of partial parity that one header of any member can have; 0 while none is kept.
+    parity_max: AtomicU64,
     /// Rows hold it while they are written; a change of it waits for them.
-    pub(super) mode: RwLock<LogMode>,
+    pub(in crate::array::redundant) mode: RwLock<LogMode>,
     generation: AtomicU64,
     members: Mutex<BTreeMap<SlotId, MemberLog>>,
 }
@@ -124,16 +124,28 @@ fn parity_len(record: &PplRecord) -> u64 {
 }
 
 impl PartialParityLogs {
-    /// Those of the members that hold a part, of the array with this UUID. `None`: they keep none.
+    /// None are kept, of the array with this UUID.
+    pub(in crate::array::redundant) fn none(uuid: &[u8; 16]) -> Self {
+        Self {
+            signature: ppl::signature(uuid),
+            parity_max: AtomicU64::new(0),
+            mode: RwLock::new(LogMode::Unprepared),
+            generation: AtomicU64::new(0),
+            members: Mutex::default(),
+        }
+    }
+
+    /// Those of the members that hold a part, of the array with this UUID.
     ///
     /// # Errors
     /// Some do, and some do not.
     pub(in crate::array::redundant) fn open<'a>(
         members: impl Iterator<Item = &'a Member> + Clone,
         uuid: &[u8; 16],
-    ) -> Result<Option<Self>, ArrayError> {
+    ) -> Result<Self, ArrayError> {
+        let logs = Self::none(uuid);
         if !members.clone().any(|member| member.superblock.keeps_ppl()) {
-            return Ok(None);
+            return Ok(logs);
         }
         let mut parity_max = u64::MAX;
         for member in members {
@@ -144,13 +156,23 @@ impl PartialParityLogs {
             })?;
             parity_max = parity_max.min(space.parity_max());
         }
-        Ok(Some(Self {
-            signature: ppl::signature(uuid),
-            parity_max,
-            mode: RwLock::new(LogMode::Unprepared),
-            generation: AtomicU64::new(0),
-            members: Mutex::default(),
-        }))
+        logs.parity_max.store(parity_max, Ordering::Relaxed);
+        Ok(logs)
+    }
+
+    /// Whether members had them when the array was opened.
+    pub(super) fn are_found(&self) -> bool {
+        self.parity_max() > 0
+    }
+
+    /// Bytes of partial parity that one header of any member can have.
+    pub(super) fn parity_max(&self) -> u64 {
+        self.parity_max.load(Ordering::Relaxed)
+    }
+
+    /// Members have space for so much partial parity. No log may be kept, and each is reset before one is.
+    pub(in crate::array::redundant) fn restart(&self, parity_max: u64) {
+        self.parity_max.store(parity_max, Ordering::Relaxed);
     }
 
     fn members(&self) -> MutexGuard<'_, BTreeMap<SlotId, MemberLog>> {
@@ -167,6 +189,7 @@ impl PartialParityLogs {
             is_driven: false,
             unflushed: BTreeSet::new(),
         });
+        log.space = space;
         log.next = HEADER_LEN;
         log.unflushed.clear();
     }

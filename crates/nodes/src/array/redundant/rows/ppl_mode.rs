@@ -83,7 +83,11 @@ impl RedundantArray {
     }
 
     /// Resets the logs of all holders, and of their replacements.
-    async fn reset_logs(&self, logs: &PartialParityLogs, mode: LogMode) -> Result<(), IoError> {
+    pub(in crate::array::redundant) async fn reset_logs(
+        &self,
+        logs: &PartialParityLogs,
+        mode: LogMode,
+    ) -> Result<(), IoError> {
         self.on_all(|target| Box::pin(target.flush())).await?;
         // Which of them failed, before what they lack is forgotten.
         self.record(State::is_recorded).await?;
@@ -110,7 +114,7 @@ impl RedundantArray {
     ) -> Result<(), IoError> {
         let slot = target.slot;
         let space = self.log_space(slot);
-        let space = space.filter(|space| space.parity_max() >= logs.parity_max);
+        let space = space.filter(|space| space.parity_max() >= logs.parity_max());
         let space = space.ok_or_else(|| {
             let error = IoError::new(Errno::Io, Operation::Write, None);
             error.because("it has no room for a partial parity log as the others have it")

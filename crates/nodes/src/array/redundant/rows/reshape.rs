@@ -93,7 +93,7 @@ impl RedundantArray {
         if self.rows.logs().is_some() {
             let name = self.name();
             tracing::warn!(
-                "{name}: members keep no partial parity logs from now on: they know no reshape"
+                "{name}: members keep no partial parity logs until the reshape has ended: they know one form alone"
             );
         }
         self.rows.drop_logs();

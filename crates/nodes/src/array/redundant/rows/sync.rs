@@ -2,6 +2,7 @@
 //!
 //! # Invariants
 //!
+//! * With a journal, nothing that it has is behind parity that is written here: a replay never writes older parity over it.
 //! * Parity is only written from data that were read, or computed from parity that fits them.
 //! * A window runs in a task of the array: a worker that is dropped leaves nothing half written.
 //! * What cannot be read costs the blocks that are lost with it, not the window: parity is not written there, nor taken to
@@ -217,6 +218,8 @@ async fn check_row(
             None => true,
         };
         if differs && (repair || known.is_none()) {
+            // What a journal has of this row may be parity that does not fit: a replay would write it again.
+            array.reclaim_journal().await.map_err(RowStop::Failed)?;
             let data: IoBufs = std::iter::once(parity.freeze()).collect();
             let written = array.write_copy(&target, columns.place(range), data).await;
             written.map_err(RowStop::Failed)?;

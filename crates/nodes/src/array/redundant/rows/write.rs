@@ -18,10 +18,10 @@ use super::super::super::parity::plan::{Bytes, Gone, run, single};
 use super::super::super::parity::ppl_passes::{self, PplSpan, passes};
 use super::super::super::parity::stripe_compute::{MemberWrite, join_writes, parity_writes};
 use super::super::super::parity::stripe_gather::{BatchNumber, RowBatch, RowPiece};
-use super::super::super::parity::stripe_plan::{StripeMembers, StripePlan, plan_stripe};
+use super::super::super::parity::stripe_plan::{
+    Method, Segment, StripeMembers, StripePlan, plan_stripe,
+};
 use super::super::RedundantArray;
-use super::super::member_table::Failing;
-use super::super::members::{Target, is_timeout};
 use super::super::range_locks::{Cancelled, Kind};
 use super::super::row_section::RowSection;
 use super::super::state::State;
@@ -30,15 +30,9 @@ use super::UnfinishedBatch;
 use super::columns::{Columns, held};
 use super::ppl_log::Logged;
 use super::ppl_mode::LogMode;
+use super::row_answers::RowAnswer;
 use super::row_outcome::{Logging, RowOutcome, RowTicket};
 use crate::blocks::slice;
-
-/// What one member answered to what it was sent of a row.
-pub(super) struct RowAnswer {
-    pub(super) target: Arc<Target>,
-    pub(super) within: Range,
-    pub(super) result: Result<(), IoError>,
-}
 
 /// What becomes of a part of a write.
 type Written = oneshot::Receiver<Result<(), IoError>>;
@@ -252,8 +246,12 @@ impl RedundantArray {
         let Some(logs) = self.rows.logs() else {
             return self.write_pass((section, row), new, batch.flags, &[]).await;
         };
+        let new = match self.in_sectors((section, row), new).await {
+            Ok(new) => new,
+            Err(error) => return RowOutcome::refused(error),
+        };
         let (layout, view) = (&section.layout, self.view());
-        let known = (&held(&view)[..], logs.parity_max);
+        let known = (&held(&view)[..], logs.parity_max());
         let mut outcome = RowOutcome::done();
         for pass in passes(layout, row, &new, known) {
             let (writes, spans) = (pass.writes, pass.spans);
@@ -321,7 +319,10 @@ impl RedundantArray {
             };
             writes.extend(new);
             let sent = self.send_row(&columns, writes, flags).await;
-            let mut outcome = self.conclude_row(section.place(range), sent);
+            let mut outcome = self.conclude_row(section.place(range), sent).await;
+            if outcome.result.is_ok() && columns.lost.is_unsynced(range) {
+                self.note_fitting(section, &plan);
+            }
             if mode.is_some() && outcome.result.is_ok() {
                 // Which members failed is durable before the log forgets what they lack.
                 outcome.result = self.record(State::is_recorded).await;
@@ -333,6 +334,18 @@ impl RedundantArray {
                 self.repair_failed(section, failed).await;
             }
             return outcome;
+        }
+    }
+
+    /// Notes where parity fits from now on although it is not known to be in sync: where it was computed from all data.
+    fn note_fitting(&self, section: RowSection, plan: &StripePlan) {
+        let is_whole = |segment: &&Segment| match segment.method {
+            Method::FullStripe | Method::ReconstructWrite => true,
+            Method::ReadModifyWrite | Method::DataAlone => false,
+        };
+        let state = &mut self.lock().state;
+        for segment in plan.segments.iter().filter(is_whole) {
+            state.parity_was_written(section.place(segment.columns));
         }
     }
 
@@ -390,42 +403,18 @@ impl RedundantArray {
             columns.written(write.bytes.part).map(move |target| {
                 let (within, data) = (columns.place(write.bytes.range), write.data.clone());
                 async move {
-                    let result = target.write(within, data, flags).await;
+                    let result = target.write(within, data.clone(), flags).await;
                     RowAnswer {
                         target,
                         within,
+                        data: Some(data),
+                        flags,
                         result,
                     }
                 }
             })
         });
         join_all(sends).await
-    }
-
-    /// Decides what becomes of the members that failed at a change of `columns`. `Err`: one that cannot be failed did not
-    /// take its bytes, and parity is not trusted there any more.
-    pub(super) fn conclude_row(&self, columns: Range, answers: Vec<RowAnswer>) -> RowOutcome {
-        let mut outcome = RowOutcome::done();
-        for answer in answers {
-            let target = &answer.target;
-            let Err(error) = answer.result else {
-                if !self.view().no_bad {
-                    self.lock().state.made_good(target.slot, answer.within);
-                }
-                continue;
-            };
-            outcome.is_late |= is_timeout(&error);
-            if self.fail_slot(target.slot, &error.to_string()) == Failing::Last {
-                outcome.result = Err(error);
-            }
-        }
-        if outcome.result.is_err() {
-            let state = &mut self.lock().state;
-            state.need(columns);
-            // With a journal superblocks say that parity fits everywhere, also before it forgets this row.
-            state.change(true);
-        }
-        outcome
     }
 
     /// Why a row cannot be written.

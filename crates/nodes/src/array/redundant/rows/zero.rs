@@ -12,7 +12,7 @@ use super::super::super::parity::plan::footprint;
 use super::super::RedundantArray;
 use super::super::row_section::RowSection;
 use super::super::write::{Change, send_to};
-use super::write::RowAnswer;
+use super::row_answers::RowAnswer;
 use crate::zeroes::zeroes;
 
 impl RedundantArray {
@@ -97,11 +97,16 @@ impl RedundantArray {
             RowAnswer {
                 target,
                 within: range,
+                data: None,
+                flags,
                 result,
             }
         });
         let answers = join_all(sends).await;
-        let outcome = self.conclude_row(range, answers);
+        let outcome = self.conclude_row(range, answers).await;
+        if outcome.result.is_ok() {
+            self.lock().state.parity_was_written(range);
+        }
         self.end_rows(changing, outcome).await?;
         Ok(true)
     }

@@ -135,6 +135,11 @@ impl World {
                 () = moments(until), if left > 0 && doing.len() < AT_ONCE_MAX => {}
             }
         }
+        tokio::select! {
+            biased;
+            () = power.gone() => return Ok(self.cut(life)),
+            checked = self.check_written(life) => checked?,
+        }
         self.leave(life, &power).await
     }
 
@@ -168,8 +173,9 @@ impl World {
     }
 
     /// A user sends a request, and leaves after so many polls if that is given.
-    fn user(&mut self, life: &Life, doing: &mut Doing, op: Op, polls: Option<u8>) {
+    fn user(&mut self, life: &mut Life, doing: &mut Doing, op: Op, polls: Option<u8>) {
         let begun = self.owed.begin(op);
+        life.written.begin(&op);
         self.log(format!(
             "{} {op:?}, dropped after {polls:?}",
             begun.number()
@@ -229,7 +235,7 @@ impl World {
     /// Begins something.
     async fn begin(&mut self, life: &mut Life, doing: &mut Doing) {
         let array = life.array.clone();
-        match self.rng.u8(0..46) {
+        match self.rng.u8(0..50) {
             0..24 => {
                 let op = self.op();
                 let leaves = self.rng.u8(0..8) == 0;
@@ -256,7 +262,8 @@ impl World {
             36 | 37 => self.break_one(life, doing),
             38 | 39 => self.mend_one(life, doing).await,
             40 | 41 => self.grow(life, doing),
-            44 | 45 => self.replace_one(life, doing),
+            42..46 => self.lose_before_resync(life),
+            46 | 47 => self.replace_one(life, doing),
             _ => self.take_newcomer(life, doing),
         }
     }
@@ -279,23 +286,13 @@ impl World {
             // What one member lacks must not be lost on another one.
             return;
         }
-        let works: Vec<String> = in_sync(&life.array)
-            .into_iter()
-            .filter(|name| self.is_sound(name) && !life.failing.contains(name))
-            .filter(|name| {
-                life.wires
-                    .get(name)
-                    .is_some_and(|wire| wire.mode() == Mode::Fine)
-            })
-            .collect();
-        if !self.can_spare(works.len()) {
-            return;
-        }
         // What parity does not fit yet cannot be computed.
         if self.shape.parities() > 0 && life.array.by_hand().array.needed(0).is_some() {
             return;
         }
-        let name = works[self.rng.usize(0..works.len())].clone();
+        let Some(name) = self.one_to_spare(life) else {
+            return;
+        };
         let wire = life.wires[&name].clone();
         life.broken = true;
         self.owed.trust_no_member();
@@ -323,6 +320,21 @@ impl World {
                 wire.damage(Range::new(at, SECTOR), forever);
             }
         }
+    }
+
+    /// A member that works, if one can be spared.
+    pub(super) fn one_to_spare(&mut self, life: &Life) -> Option<String> {
+        let works: Vec<String> = in_sync(&life.array)
+            .into_iter()
+            .filter(|name| self.is_sound(name) && !life.failing.contains(name))
+            .filter(|name| {
+                life.wires
+                    .get(name)
+                    .is_some_and(|wire| wire.mode() == Mode::Fine)
+            })
+            .collect();
+        let can_spare = self.can_spare(works.len());
+        can_spare.then(|| works[self.rng.usize(0..works.len())].clone())
     }
 
     fn is_journal(&self, name: &str) -> bool {
@@ -391,11 +403,15 @@ impl World {
             Ended::Request(begun, answer) => {
                 self.log(format!("{} ended", begun.number()));
                 self.owed.end(&begun, answer.is_ok());
+                life.written.end(begun.op(), answer.is_ok());
                 match answer {
                     Ok(data) => self.owed.check(&begun, &data)?,
                     // Both copies of a sector may be lost.
                     Err(error)
-                        if life.damaged || self.may_be_lost(&error) || self.journal_broke =>
+                        if life.damaged
+                            || self.may_be_lost(&error)
+                            || self.may_lack_parity(life, begun.op())
+                            || self.journal_broke =>
                     {
                         self.log(format!("failed: {error}"));
                     }
@@ -405,6 +421,7 @@ impl World {
             Ended::Dropped(begun) => {
                 self.log(format!("{} was dropped", begun.number()));
                 self.owed.end(&begun, false);
+                life.written.end(begun.op(), false);
             }
             Ended::Grown(parts, grown) => self.grown(parts, grown),
             Ended::Other(name, Err(error)) => self.log(format!("{name}: {error}")),

@@ -77,6 +77,11 @@ impl Begun {
     pub(in crate::array::tests) const fn number(&self) -> u64 {
         self.serial
     }
+
+    /// What was requested.
+    pub(in crate::array::tests) const fn op(&self) -> &Op {
+        &self.op
+    }
 }
 
 fn index(value: u64) -> usize {

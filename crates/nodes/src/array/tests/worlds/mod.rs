@@ -15,6 +15,7 @@
 //! * With partial parity logs a dirty array that lacks a member is there, too, but for what was being written on that member; it
 //!   is refused only while its parity was being resynced.
 //! * With a journal all of it is there, too, and what was being written is, or is not, on all members.
+//! * Where a member is lost while parity is not known to fit, what was written since the open is there ([`member_loss`]).
 //! * Where a disk lies about what is durable, only what others hold is owed.
 //!
 //! A world is a function of its seed: nothing in it comes from outside, neither time nor chance ([`record`] proves it). One
@@ -30,6 +31,7 @@ mod disks;
 mod end;
 pub(super) mod expected_content;
 mod growth;
+mod member_loss;
 mod metadata;
 mod pace;
 mod record;
@@ -297,6 +299,19 @@ fn what_was_flushed_is_there_also_without_a_member_in_the_first_half_of_worlds_w
 #[test]
 fn what_was_flushed_is_there_also_without_a_member_in_the_other_half_of_worlds_with_a_journal() {
     worlds(JOURNAL_FROM + 1, 2);
+}
+
+/// A promise about rows that are written before a resync comes to them is worth what worlds have of these.
+#[test]
+fn members_are_lost_before_a_resync_in_worlds_with_parity() {
+    let stories = (PARITY_FROM..PARITY_FROM + 2 * TWICE).map(|seed| play(seed).story);
+    let nothing = format!("{}; written: []", member_loss::LOST);
+    let lost = stories.filter(|story| {
+        let at = story.find(member_loss::LOST);
+        at.is_some_and(|at| !story[at..].starts_with(&nothing))
+    });
+    let count = lost.count();
+    assert!(count > 4, "of {} worlds {count} have it", 2 * TWICE);
 }
 
 /// The worlds with logs prove nothing of torn headers where no cut leaves one.

@@ -10,6 +10,7 @@ use testkit::{CrashDisk, Lies, Op};
 use super::disks::{Again, Mode, Power, Wire};
 use super::expected_content::Owed;
 use super::growth::Parts;
+use super::member_loss::WrittenSectors;
 use super::metadata;
 use super::pace::Pace;
 use super::record::Record;
@@ -69,6 +70,10 @@ pub(super) struct Life {
     pub(super) damaged: bool,
     /// The member that is being declared failed.
     pub(super) failing: Vec<String>,
+    /// What was written in it.
+    pub(super) written: WrittenSectors,
+    /// A member was lost although parity did not fit everywhere.
+    pub(super) lost_before_resync: bool,
 }
 
 /// How a life ends.
@@ -262,6 +267,8 @@ impl World {
                     broken: false,
                     damaged: false,
                     failing: Vec::new(),
+                    written: WrittenSectors::of(&self.shape, self.owed.size()),
+                    lost_before_resync: false,
                 };
                 self.forget_in_flight(&life.array);
                 self.count_parts(&life.array)?;
@@ -275,7 +282,8 @@ impl World {
                     }
                 };
                 let wires = life.wires.clone();
-                self.unplug(&wires, Some(&life), end)
+                let is_owed = self.unplug(&wires, Some(&life), end)?;
+                Ok(is_owed && !life.lost_before_resync)
             }
         }
     }

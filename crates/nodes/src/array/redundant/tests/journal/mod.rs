@@ -2,6 +2,7 @@
 
 mod failures;
 mod found;
+mod scrub;
 
 use std::sync::Arc;
 

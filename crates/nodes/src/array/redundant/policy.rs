@@ -1,0 +1,339 @@
+//! Another consistency policy of an array that is used: partial parity logs, a bitmap, or neither.
+//!
+//! ```text
+//! nothing of a row is under way ─► members flushed; superblocks without either: durable ─► logs are empty on members
+//!     ─► superblocks with the new one (a bitmap before them): durable ─► requests go on, by the new policy
+//! ```
+//!
+//! # Invariants
+//!
+//! * Nothing is written to members by a policy before all of them know it durably, and nothing by the one before once any of them may
+//!   not know it any more.
+//! * The place of one is written only while no superblock names another one there.
+//! * Members that a power cut left with different policies have none: nothing was being written then, and all parity is resynced
+//!   where the array was dirty.
+//! * A member that had failed before there was a bitmap is never rebuilt by that.
+//!
+//! # What it does not do
+//!
+//! It gives an array no journal, and takes none away; superblocks 0.90 keep what they have.
+
+use block::{IoError, Operation, Range};
+
+use super::super::ArrayError;
+use super::super::ConsistencyPolicy;
+use super::super::assembly::Assembly;
+use super::super::create::bitmap_for;
+use super::super::format::bitmap::{Bitmap, HEADER_LEN_USIZE};
+use super::super::format::ppl::{HEADER_LEN, PplSpace};
+use super::super::format::{PLACE_LEN, PolicyPlace, Superblock, Version, features};
+use super::RedundantArray;
+use super::bits::Bits;
+use super::member_table::{Slot, SlotState};
+use super::range_locks::Kind;
+use super::rows::LogMode;
+use super::state::State;
+
+/// Bytes of a partial parity log, as mdadm makes it, and the least that it is kept in: a header, and what it wants for small chunks.
+const PPL_LEN: u64 = 1 << 20;
+const PPL_LEN_MIN: u64 = HEADER_LEN + (128 << 10);
+/// How far from its superblock a partial parity log can begin, bytes: its field has 16 bits of sectors, with a sign.
+const PPL_FAR: u64 = 32_767 * 512;
+/// Logs and bitmaps begin at multiples of this.
+const UNIT: u64 = 4096;
+
+/// Where there is room on a member for what belongs to its superblock.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    wanted: u64,
+    least: u64,
+    /// From its superblock.
+    far: u64,
+}
+
+impl Superblock {
+    /// A place for a log or a bitmap of a member with its superblock at byte `at`: between that and the data.
+    fn free_place(&self, at: u64, room: Room) -> Option<Range> {
+        let bounds = match self.version {
+            Version::V1_0 => (self.data.end(), at),
+            _ => (at + PLACE_LEN, self.data.offset),
+        };
+        let (mut from, end) = (bounds.0.next_multiple_of(UNIT), bounds.1);
+        let mut gaps = Vec::new();
+        if let Some(log) = self.bad_blocks.filter(|log| log.offset < end) {
+            gaps.push(from..log.offset);
+            from = from.max(log.end().next_multiple_of(UNIT));
+        }
+        gaps.push(from..end);
+        let places = gaps.into_iter().filter_map(|gap| {
+            let len = gap.end.checked_sub(gap.start)?.min(room.wanted) / UNIT * UNIT;
+            let fits = len >= room.least && gap.start.abs_diff(at) <= room.far;
+            fits.then(|| Range::new(gap.start, len))
+        });
+        // The first of those that are as long as any.
+        places.reduce(|best, place| if place.len > best.len { place } else { best })
+    }
+
+    /// It names neither logs nor a bitmap.
+    fn drop_policy(&mut self) {
+        self.features &= !(features::BITMAP | features::PPL | features::MULTIPLE_PPLS);
+        (self.bitmap_at, self.ppl) = (None, None);
+    }
+}
+
+impl Slot {
+    /// Whether it is to know of the policy.
+    fn keeps_policy(&self) -> bool {
+        self.holds() || self.state == SlotState::Spare
+    }
+
+    /// What its superblock names. `drops_ppl`: no log any more.
+    pub(super) fn policy_place(&self, drops_ppl: bool) -> PolicyPlace {
+        match (self.superblock.bitmap_at, self.superblock.ppl) {
+            (Some(at), _) => PolicyPlace::Bitmap(at),
+            (None, Some(log)) if !drops_ppl => PolicyPlace::Ppl(log),
+            (None, _) => PolicyPlace::None,
+        }
+    }
+
+    fn room(&self, what: &str, room: Room) -> Result<Range, ArrayError> {
+        let place = self.superblock.free_place(self.at, room);
+        place.ok_or_else(|| {
+            let (name, least) = (&self.target.name, room.least);
+            ArrayError::refused(
+                format!("{name} has no room for {what}: {least} bytes next to its superblock"),
+                "the policy stays as it is",
+            )
+        })
+    }
+}
+
+/// Members in sync that a power cut left with different policies have none. Whether there were any.
+///
+/// # Errors
+/// The array is dirty and lacks a member: nothing says where parity fits.
+pub(super) fn unify(assembly: &mut Assembly) -> Result<bool, ArrayError> {
+    if assembly.facts.reshape.is_some() {
+        // A reshape has dropped what there was.
+        return Ok(false);
+    }
+    let parts = assembly.parts.iter();
+    let holders = parts.filter_map(|part| part.member.as_ref());
+    let holders: Vec<&Superblock> = holders.map(|member| &member.superblock).collect();
+    let policy = |of: &&&Superblock| (of.keeps_ppl(), of.bitmap_at.is_some());
+    let newest = holders.iter().max_by_key(|of| of.events);
+    let Some(newest) = newest else {
+        return Ok(false);
+    };
+    let other = holders.iter().find(|of| policy(of) != policy(&newest));
+    let is_behind = |of: &&&Superblock| of.events + 1 == newest.events;
+    if other.filter(is_behind).is_none()
+        || !matches!(
+            newest.version,
+            Version::V1_0 | Version::V1_1 | Version::V1_2
+        )
+    {
+        return Ok(false);
+    }
+    let is_degraded = holders.len() < assembly.parts.len();
+    if is_degraded && assembly.synced_to.is_some() {
+        return Err(ArrayError::refused(
+            format!(
+                "array {} was getting another consistency policy when it stopped, and members are missing",
+                assembly.facts.name
+            ),
+            "name all members, or add force-dirty-degraded=true to read it all the same",
+        ));
+    }
+    for member in assembly.members_mut() {
+        member.superblock.drop_policy();
+    }
+    assembly.bitmap = None;
+    Ok(true)
+}
+
+impl State {
+    /// Neither logs nor a bitmap are kept. Nothing may be under way.
+    fn drop_policy(&mut self) {
+        self.bits = None;
+        let slots = self.members.slots.iter_mut();
+        slots.for_each(|slot| slot.superblock.drop_policy());
+        self.writes_policy = true;
+        self.change_flushed(true);
+    }
+
+    /// Whether another policy may be given now.
+    fn refuse_unfit(&self) -> Result<(), ArrayError> {
+        if !self.is_degraded() && !self.is_unsynced() && self.facts.reshape.is_none() {
+            return Ok(());
+        }
+        Err(ArrayError::refused(
+            "the consistency policy stays as it is: a member has failed meanwhile, or parity is to be resynced",
+            "see the members with: outboard array status",
+        ))
+    }
+
+    /// Where each member is to keep its log.
+    fn log_places(&self) -> Result<Vec<(usize, Range)>, ArrayError> {
+        let room = Room {
+            wanted: PPL_LEN,
+            least: PPL_LEN_MIN,
+            far: PPL_FAR,
+        };
+        self.places("a partial parity log", room)
+    }
+
+    fn places(&self, what: &str, room: Room) -> Result<Vec<(usize, Range)>, ArrayError> {
+        let slots = self.members.slots.iter().enumerate();
+        let slots = slots.filter(|(_, slot)| slot.keeps_policy());
+        slots
+            .map(|(index, slot)| Ok((index, slot.room(what, room)?)))
+            .collect()
+    }
+
+    /// Members keep logs there from the next commit on. Bytes of partial parity that each of them has room for.
+    fn place_logs(&mut self, places: &[(usize, Range)]) -> u64 {
+        let mut parity_max = u64::MAX;
+        for (index, place) in places {
+            let superblock = &mut self.members.slots[*index].superblock;
+            superblock.features |= features::PPL;
+            superblock.ppl = Some(*place);
+            let space = PplSpace::of(superblock).expect("it has room for partial parity");
+            parity_max = parity_max.min(space.parity_max());
+        }
+        self.drops_ppl = false;
+        parity_max
+    }
+
+    /// The bitmap that the array would have, and where.
+    fn new_bitmap(&self) -> Result<(Bitmap, Vec<(usize, Range)>), ArrayError> {
+        let mut slots = self.members.slots.iter().filter(|slot| slot.holds());
+        let of = &slots.next().expect("a member is in sync").superblock;
+        let header = bitmap_for(of).ok_or_else(|| {
+            ArrayError::refused(format!("{} has no bitmap", self.facts.level), None)
+        })?;
+        let len = Bits::image_len(&header, 4096) as u64;
+        let room = Room {
+            wanted: len,
+            least: len,
+            far: u64::from(u32::MAX),
+        };
+        let places = self.places("a bitmap", room)?;
+        Ok((header, places))
+    }
+
+    /// Members keep a bitmap from the next commit on. Changes that wait are in it.
+    fn place_bitmap(
+        &mut self,
+        header: &Bitmap,
+        places: &[(usize, Range)],
+    ) -> Result<(), ArrayError> {
+        let mut image = vec![0; Bits::image_len(header, 4096)];
+        let first = header.encode(&[0; HEADER_LEN_USIZE]);
+        image[..first.len()].copy_from_slice(&first);
+        let mut bits = Bits::new(header, image, false)?;
+        for range in self.locks.changes() {
+            bits.begin(range);
+        }
+        self.bits = Some(bits);
+        for (index, place) in places {
+            let superblock = &mut self.members.slots[*index].superblock;
+            superblock.features |= features::BITMAP;
+            superblock.bitmap_at = Some(place.offset);
+        }
+        // A member that failed before has seen fewer events.
+        self.ledger.set_events_cleared(self.ledger.events() + 1);
+        Ok(())
+    }
+}
+
+impl RedundantArray {
+    /// What keeps the array consistent over a power cut.
+    pub(in crate::array) fn policy(&self) -> ConsistencyPolicy {
+        let guarded = self.lock();
+        let members = &guarded.state.members;
+        if members.has_journal() {
+            ConsistencyPolicy::Journal
+        } else if guarded.state.bits.is_some() {
+            ConsistencyPolicy::Bitmap
+        } else if members.keeps_ppl() {
+            ConsistencyPolicy::Ppl
+        } else {
+            ConsistencyPolicy::Resync
+        }
+    }
+
+    /// The array gets another consistency policy, which is not a journal. Durable when it resolves.
+    ///
+    /// # Errors
+    /// A member has no room for it, has failed meanwhile, or cannot be written: the array has the old policy then, or none.
+    pub(in crate::array) async fn change_policy(
+        &self,
+        to: ConsistencyPolicy,
+    ) -> Result<(), ArrayError> {
+        let failed = |error: IoError| {
+            let what = format!("the consistency policy cannot be changed: {error}");
+            ArrayError::refused(what, "see what it is with: outboard array status")
+        };
+        self.in_task(move |array| async move {
+            let whole = Range::new(0, array.layout().sync_size());
+            let turn = array.turn(Operation::Write, whole, Kind::Window).await;
+            let _turn = turn.map_err(failed)?;
+            array.catch_members_up().await.map_err(failed)?;
+            array.can_have(to)?;
+            array.rows.drop_logs();
+            array.lock().state.drop_policy();
+            array.record_at_last().await.map_err(failed)?;
+            match to {
+                ConsistencyPolicy::Ppl => array.keep_logs().await?,
+                ConsistencyPolicy::Bitmap => array.keep_bitmap()?,
+                _ => return Ok(()),
+            }
+            array.lock().state.change_flushed(true);
+            array.record_at_last().await.map_err(failed)?;
+            if to == ConsistencyPolicy::Ppl {
+                array.rows.keep_logs();
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Refuses a policy that there is no room for, as if the array had none.
+    fn can_have(&self, to: ConsistencyPolicy) -> Result<(), ArrayError> {
+        let guarded = self.lock();
+        let state = &guarded.state;
+        state.refuse_unfit()?;
+        match to {
+            ConsistencyPolicy::Ppl => state.log_places().map(drop),
+            ConsistencyPolicy::Bitmap => state.new_bitmap().map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Logs of all members are empty, durably; superblocks do not name them yet.
+    async fn keep_logs(&self) -> Result<(), ArrayError> {
+        let logs = self.rows.dropped_logs();
+        let mut mode = logs.mode.write().await;
+        {
+            let state = &mut self.lock().state;
+            let places = state.log_places()?;
+            let parity_max = state.place_logs(&places);
+            logs.restart(parity_max);
+        }
+        let reset = self.reset_logs(logs, LogMode::Kept).await;
+        reset.map_err(|error| {
+            self.lock().state.drop_policy();
+            let what = format!("partial parity logs cannot be written: {error}");
+            ArrayError::refused(what, "the array has none, and no bitmap")
+        })?;
+        *mode = LogMode::Kept;
+        Ok(())
+    }
+
+    fn keep_bitmap(&self) -> Result<(), ArrayError> {
+        let state = &mut self.lock().state;
+        let (header, places) = state.new_bitmap()?;
+        state.place_bitmap(&header, &places)
+    }
+}

@@ -1,0 +1,113 @@
+//! Arrays that get another consistency policy while they are used: what is requested, and what is refused.
+//!
+//! # Invariants
+//!
+//! * Nothing is changed before all that it needs is there: members in sync, parity that fits, a level and superblocks that have it.
+//! * A reshape drops partial parity logs, which know one form alone: members have them again once it has ended.
+//!
+//! # What it does not do
+//!
+//! It does not remember across a restart that a reshape has dropped logs: no superblock says so.
+
+use super::super::format::ppl::MEMBERS_MAX;
+use super::super::format::{Level, Version};
+use super::super::{ArrayError, ConsistencyPolicy};
+use super::manager::SyncManager;
+
+fn refused(what: impl Into<String>, next: &'static str) -> ArrayError {
+    ArrayError::refused(what.into(), next)
+}
+
+impl SyncManager {
+    /// The array gets another consistency policy: partial parity logs, a bitmap or neither. Durable when it resolves.
+    ///
+    /// # Errors
+    /// It cannot have that one, members are missing, or something is under way.
+    pub(in crate::array) async fn change_policy(
+        &self,
+        policy: ConsistencyPolicy,
+    ) -> Result<(), ArrayError> {
+        let _one = self.life.lock().await;
+        self.must_write()?;
+        self.can_have(policy)?;
+        self.must_have_members(self.array.facts().parts)?;
+        self.must_be_synced()?;
+        self.array.change_policy(policy).await?;
+        self.changed();
+        Ok(())
+    }
+
+    /// Refuses what md has no array with.
+    fn can_have(&self, policy: ConsistencyPolicy) -> Result<(), ArrayError> {
+        let facts = self.array.facts();
+        let (level, now) = (facts.level, self.array.policy());
+        if !matches!(facts.version, Version::V1_0 | Version::V1_1 | Version::V1_2) {
+            let what = format!("superblocks {} have one consistency policy", facts.version);
+            return Err(refused(what, "let mdadm do that: mdadm --grow --bitmap"));
+        }
+        if now == ConsistencyPolicy::Journal || policy == ConsistencyPolicy::Journal {
+            let what = "a journal is not given to an array here, nor taken away";
+            return Err(refused(
+                what,
+                "let mdadm do that: --add-journal, or --grow --consistency-policy=resync",
+            ));
+        }
+        if now == policy {
+            let what = format!("the consistency policy is {} already", policy.name());
+            return Err(ArrayError::refused(what, None));
+        }
+        if policy != ConsistencyPolicy::Ppl {
+            return Ok(());
+        }
+        if level != Level::Raid5 {
+            let what = format!("{level} has no partial parity logs: they are of raid5");
+            return Err(refused(
+                what,
+                "give it a bitmap: --consistency-policy bitmap",
+            ));
+        }
+        if usize::try_from(facts.parts).is_ok_and(|parts| parts > MEMBERS_MAX) {
+            let parts = facts.parts;
+            let what = format!(
+                "an array with partial parity logs has at most {MEMBERS_MAX} members, this one has {parts}"
+            );
+            return Err(refused(
+                what,
+                "give it a bitmap: --consistency-policy bitmap",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses while a resync, a reshape or a rebuild is going on, or is to be.
+    fn must_be_synced(&self) -> Result<(), ArrayError> {
+        if self.array.needed(0).is_some() || self.array.is_reshaping() || self.has_work() {
+            return Err(refused(
+                "something else is done in the background, or is to be",
+                "wait until that has ended (outboard array wait)",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the array has partial parity logs that a reshape will drop.
+    pub(super) fn has_logs(&self) -> bool {
+        self.array.policy() == ConsistencyPolicy::Ppl
+    }
+
+    /// Members get the partial parity logs again that a reshape has dropped.
+    pub(super) async fn restore_logs(&self) {
+        if !std::mem::take(&mut self.state().restores_logs) {
+            return;
+        }
+        let _one = self.life.lock().await;
+        let name = self.array.name();
+        match self.array.change_policy(ConsistencyPolicy::Ppl).await {
+            Ok(()) => tracing::info!("{name}: members keep partial parity logs again"),
+            Err(error) => tracing::error!(
+                "{name}: members have no partial parity logs after the reshape: {error}; \
+                 outboard array grow --consistency-policy ppl tries it again"
+            ),
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Arrays that get another consistency policy while they are used: what they hold, and what any cut of the power leaves.
+
+use std::sync::{Arc, Mutex};
+
+use block::{BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Range, WriteFlags};
+use testkit::{CrashDisk, MemDisk, block_on, pattern, single};
+
+use super::super::format::{Level, Version};
+use super::super::redundant::tests::kit::{DISK, Recipe, options};
+use super::super::{
+    AddOptions, Array, ArrayOptions, Candidate, ConsistencyChoice, ConsistencyPolicy,
+    CreateOptions, NewMember, NewShape, SyncKind, SyncRates, create, open,
+};
+use super::open::candidates;
+
+const MIB: u64 = 1 << 20;
+const POLICIES: [ConsistencyPolicy; 3] = [
+    ConsistencyPolicy::Ppl,
+    ConsistencyPolicy::Bitmap,
+    ConsistencyPolicy::Resync,
+];
+
+const fn choice(policy: ConsistencyPolicy) -> ConsistencyChoice {
+    match policy {
+        ConsistencyPolicy::Ppl => ConsistencyChoice::Ppl,
+        ConsistencyPolicy::Bitmap => ConsistencyChoice::Bitmap(None),
+        _ => ConsistencyChoice::Resync,
+    }
+}
+
+fn unbounded() -> ArrayOptions {
+    ArrayOptions {
+        rates: SyncRates {
+            min: u64::MAX,
+            max: u64::MAX,
+        },
+        ..options()
+    }
+}
+
+/// Level 5 on these disks, open.
+async fn made(disks: &[Node], policy: ConsistencyPolicy) -> Arc<Array> {
+    let members = ('a'..).zip(disks).map(|(name, disk)| NewMember {
+        name: name.to_string(),
+        disk: Some(disk.clone()),
+        write_mostly: false,
+        fail_fast: false,
+    });
+    let spec = CreateOptions {
+        level: Level::Raid5,
+        layout: None,
+        chunk: Some(64 << 10),
+        version: Version::V1_2,
+        name: "box:test".to_owned(),
+        consistency: choice(policy),
+        assume_clean: true,
+        size: None,
+        journal: None,
+    };
+    let members: Vec<NewMember> = members.collect();
+    create(members, Vec::new(), spec).await.unwrap();
+    opened(disks).await
+}
+
+async fn opened(disks: &[Node]) -> Arc<Array> {
+    open(candidates(disks), unbounded()).await.unwrap()
+}
+
+fn mem_disks(count: usize, len: u64) -> Vec<Node> {
+    let disk = |_| Arc::new(MemDisk::new(len)) as Node;
+    (0..count).map(disk).collect()
+}
+
+async fn write(array: &Array, range: Range, fill: u8) {
+    let data = single(pattern(fill, range));
+    array.write(range, data, WriteFlags::empty()).await.unwrap();
+}
+
+async fn read(array: &Array, range: Range) -> Vec<u8> {
+    array.read(range).await.unwrap().concat()
+}
+
+fn policy(array: &Array) -> ConsistencyPolicy {
+    let status = array.status();
+    match (status.ppl, status.bitmap.is_some()) {
+        (true, false) => ConsistencyPolicy::Ppl,
+        (false, true) => ConsistencyPolicy::Bitmap,
+        (false, false) => ConsistencyPolicy::Resync,
+        (true, true) => panic!("Linux starts no array with both"),
+    }
+}
+
+async fn assert_parity_fits(array: &Array) {
+    array.scrub(SyncKind::Check).unwrap();
+    array.by_hand().work().await.unwrap();
+    assert_eq!(array.status().scrubbed.unwrap().mismatches, 0);
+}
+
+#[test]
+fn every_policy_becomes_every_other_while_the_array_is_used_and_stays_it() {
+    for from in POLICIES {
+        for to in POLICIES.into_iter().filter(|to| *to != from) {
+            block_on(async {
+                let disks = mem_disks(4, 4 * MIB);
+                let array = made(&disks, from).await;
+                assert_eq!(policy(&array), from);
+                let (first, second) = (Range::new(0, MIB), Range::new(100 << 10, 300 << 10));
+                write(&array, first, 1).await;
+                array.change_policy(to).await.unwrap();
+                assert_eq!(policy(&array), to, "from {from:?}");
+                write(&array, second, 2).await;
+                // Less than a sector, where disks have such blocks.
+                let block = u64::from(array.geometry().block_size).min(256);
+                let little = Range::new(block, block);
+                if array.geometry().block_size <= 256 {
+                    write(&array, little, 3).await;
+                }
+                let mut expected = pattern(1, first);
+                expected[100 << 10..400 << 10].copy_from_slice(&pattern(2, second));
+                if array.geometry().block_size <= 256 {
+                    expected[little.len_usize()..2 * little.len_usize()]
+                        .copy_from_slice(&pattern(3, little));
+                }
+                assert!(read(&array, first).await == expected, "{from:?} to {to:?}");
+                array.flush().await.unwrap();
+                // The power is cut, and with logs a member is lost with it.
+                drop(array);
+                let left = match to {
+                    ConsistencyPolicy::Ppl => &disks[1..],
+                    _ => &disks[..],
+                };
+                let array = opened(left).await;
+                assert_eq!(policy(&array), to, "from {from:?}");
+                assert!(read(&array, first).await == expected, "{from:?} to {to:?}");
+                array.by_hand().work().await.unwrap();
+                array.stop().await.unwrap();
+                drop(array);
+                if to == ConsistencyPolicy::Ppl {
+                    return;
+                }
+                let array = opened(&disks).await;
+                assert_eq!(policy(&array), to, "from {from:?}");
+                assert_parity_fits(&array).await;
+                array.stop().await.unwrap();
+            });
+        }
+    }
+}
+
+/// What disks hold, each time that one of them is written.
+type Images = Arc<Mutex<Vec<Vec<Vec<u8>>>>>;
+
+/// A disk that keeps what a cut at each write would leave of all of them.
+#[derive(Debug)]
+struct Watched {
+    child: Arc<CrashDisk>,
+    all: Vec<Arc<CrashDisk>>,
+    images: Images,
+}
+
+impl Watched {
+    fn keep_images(&self) {
+        let mut images = self.images.lock().unwrap();
+        let seed = images.len() as u64;
+        let image = |disk: &Arc<CrashDisk>| disk.crash(seed);
+        images.push(self.all.iter().map(image).collect());
+    }
+}
+
+impl BlockDevice for Watched {
+    fn geometry(&self) -> &Geometry {
+        self.child.geometry()
+    }
+
+    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
+        self.child.read(range)
+    }
+
+    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            self.keep_images();
+            self.child.write(range, data, flags).await
+        })
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        self.child.flush()
+    }
+
+    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
+        self.child.write_zeroes(range, flags)
+    }
+
+    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
+        self.child.trim(range)
+    }
+
+    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
+        self.child.extents(range)
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        self.child.identity()
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        self.child.settle()
+    }
+}
+
+#[test]
+fn a_cut_at_any_time_leaves_an_array_that_opens_with_all_that_was_written() {
+    let mut mixed = 0;
+    for (from, to) in [
+        (ConsistencyPolicy::Bitmap, ConsistencyPolicy::Ppl),
+        (ConsistencyPolicy::Ppl, ConsistencyPolicy::Bitmap),
+        (ConsistencyPolicy::Ppl, ConsistencyPolicy::Resync),
+    ] {
+        let whole = Range::new(0, 512 << 10);
+        let images = block_on(cut_everywhere(from, to, whole));
+        assert!(images.len() >= 3, "each member was written");
+        for image in images {
+            block_on(async {
+                let disk = |image: &Vec<u8>| Arc::new(MemDisk::from_bytes(image.clone())) as Node;
+                let disks: Vec<Node> = image.iter().map(disk).collect();
+                let kinds: Vec<bool> = image.iter().map(|disk| disk[4096 + 96] == 0).collect();
+                mixed += usize::from(kinds.iter().any(|kind| *kind != kinds[0]));
+                // It was clean: a member may be lost, too.
+                let array = open(candidates(&disks[..2]), unbounded()).await.unwrap();
+                assert!(read(&array, whole).await == pattern(1, whole));
+                drop(array);
+                let array = opened(&disks).await;
+                assert!(read(&array, whole).await == pattern(1, whole));
+                write(&array, Range::new(4096, 8192), 2).await;
+                array.by_hand().work().await.unwrap();
+                assert_parity_fits(&array).await;
+                array.stop().await.unwrap();
+                drop(array);
+                let array = opened(&disks).await;
+                let kept = policy(&array);
+                array.by_hand().work().await.unwrap();
+                if kept != to {
+                    array.change_policy(to).await.unwrap();
+                }
+                assert_eq!(policy(&array), to);
+            });
+        }
+    }
+    assert!(mixed > 0, "no cut left members with different policies");
+}
+
+async fn cut_everywhere(
+    from: ConsistencyPolicy,
+    to: ConsistencyPolicy,
+    whole: Range,
+) -> Vec<Vec<Vec<u8>>> {
+    let crash = |n| Arc::new(CrashDisk::new(3 * MIB).interleaved(n));
+    let all: Vec<Arc<CrashDisk>> = (0..3).map(crash).collect();
+    let images = Images::default();
+    let disks: Vec<Node> = all
+        .iter()
+        .map(|child| {
+            let (child, all, images) = (child.clone(), all.clone(), images.clone());
+            Arc::new(Watched { child, all, images }) as Node
+        })
+        .collect();
+    let array = made(&disks, from).await;
+    write(&array, whole, 1).await;
+    array.stop().await.unwrap();
+    drop(array);
+    let array = opened(&disks).await;
+    images.lock().unwrap().clear();
+    array.change_policy(to).await.unwrap();
+    std::mem::take(&mut *images.lock().unwrap())
+}
+
+#[test]
+fn members_have_their_logs_again_once_a_reshape_has_ended() {
+    block_on(async {
+        let disks = mem_disks(4, 8 * MIB);
+        let array = made(&disks[..3], ConsistencyPolicy::Ppl).await;
+        let whole = Range::new(0, 2 * MIB);
+        write(&array, whole, 1).await;
+        let spare = Candidate::local("d", disks[3].clone());
+        array.add(spare, AddOptions::default()).await.unwrap();
+        let shape = NewShape {
+            parts: Some(4),
+            layout: None,
+            chunk: None,
+        };
+        array.by_hand().work().await.unwrap();
+        array.reshape(shape).await.unwrap();
+        assert_eq!(policy(&array), ConsistencyPolicy::Resync);
+        array.by_hand().work().await.unwrap();
+        assert_eq!(policy(&array), ConsistencyPolicy::Ppl);
+        write(&array, Range::new(0, 64 << 10), 2).await;
+        drop(array);
+        let array = opened(&disks[1..]).await;
+        assert_eq!(policy(&array), ConsistencyPolicy::Ppl);
+        let mut expected = pattern(1, whole);
+        expected[..64 << 10].copy_from_slice(&pattern(2, Range::new(0, 64 << 10)));
+        assert!(read(&array, whole).await == expected);
+        array.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn what_an_array_cannot_have_is_refused_and_nothing_is_written() {
+    let refused = |recipe: Recipe, to, why: &str| {
+        block_on(async {
+            let disks = mem_disks(usize::try_from(recipe.parts).unwrap() + 1, DISK + 64 * 1024);
+            recipe
+                .make(&disks[..usize::try_from(recipe.parts).unwrap()])
+                .await;
+            let members = &disks[..usize::try_from(recipe.parts).unwrap()];
+            let array = opened(members).await;
+            let error: Result<(), _> = array.change_policy(to).await;
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+            array.stop().await.unwrap();
+        });
+    };
+    let five = Recipe::parity(Level::Raid5, 2, 4);
+    let ppl = ConsistencyPolicy::Ppl;
+    refused(five.clone(), ppl, "has no room for a partial parity log");
+    refused(five, ConsistencyPolicy::Bitmap, "is bitmap already");
+    refused(
+        Recipe::parity(Level::Raid6, 2, 5),
+        ppl,
+        "raid6 has no partial parity logs",
+    );
+    refused(Recipe::mirror(2), ppl, "raid1 has no partial parity logs");
+    refused(
+        Recipe::mirror(2),
+        ConsistencyPolicy::Journal,
+        "a journal is not given to an array here",
+    );
+}
