@@ -21,7 +21,7 @@ use super::super::super::parity::stripe_gather::{BatchNumber, RowBatch, RowPiece
 use super::super::super::parity::stripe_plan::{StripeMembers, StripePlan, plan_stripe};
 use super::super::RedundantArray;
 use super::super::member_table::Failing;
-use super::super::members::{Target, is_timeout};
+use super::super::members::is_timeout;
 use super::super::range_locks::{Cancelled, Kind};
 use super::super::row_section::RowSection;
 use super::super::state::State;
@@ -31,14 +31,8 @@ use super::columns::{Columns, held};
 use super::ppl_log::Logged;
 use super::ppl_mode::LogMode;
 use super::row_outcome::{Logging, RowOutcome, RowTicket};
+use super::row_send::{RowAnswer, send_planned, send_writes};
 use crate::blocks::slice;
-
-/// What one member answered to what it was sent of a row.
-pub(super) struct RowAnswer {
-    pub(super) target: Arc<Target>,
-    pub(super) within: Range,
-    pub(super) result: Result<(), IoError>,
-}
 
 /// What becomes of a part of a write.
 type Written = oneshot::Receiver<Result<(), IoError>>;
@@ -49,7 +43,17 @@ async fn read_all(
     plan: &StripePlan,
     failed: &mut Vec<FailedRead>,
 ) -> Option<Vec<IoBufs>> {
-    let reads = join_all(plan.reads.iter().map(|read| columns.ask(*read))).await;
+    let reads = plan.reads.iter().map(|read| {
+        // All of them before any is waited for.
+        let here = columns.try_ask(*read);
+        async move {
+            match here {
+                Some(data) => Ok(data),
+                None => columns.ask(*read).await,
+            }
+        }
+    });
+    let reads = join_all(reads).await;
     let before = failed.len();
     let mut answers = Vec::with_capacity(reads.len());
     for (bytes, answer) in plan.reads.iter().zip(reads) {
@@ -304,18 +308,21 @@ impl RedundantArray {
             let Some(answers) = read_all(&columns, &plan, &mut failed).await else {
                 continue;
             };
-            let mut writes = parity_writes(&plan, &answers, &new);
-            let is_kept = mode.as_deref() == Some(&LogMode::Kept);
-            let ticket = match self
-                .log_pass(is_kept, &columns, row, (spans, &writes, &new))
-                .await
-            {
-                Logging::Done(ticket) => ticket,
-                Logging::PlanAgain => continue,
-                Logging::Failed(error) => return RowOutcome::refused(error),
+            let (sent, ticket) = if mode.is_none() {
+                let sent = send_planned(&columns, (&plan, &answers), &new, flags).await;
+                (sent, None)
+            } else {
+                let mut writes = parity_writes(&plan, &answers, &new);
+                let is_kept = mode.as_deref() == Some(&LogMode::Kept);
+                let logged = self.log_pass(is_kept, &columns, row, (spans, &writes, &new));
+                let ticket = match logged.await {
+                    Logging::Done(ticket) => ticket,
+                    Logging::PlanAgain => continue,
+                    Logging::Failed(error) => return RowOutcome::refused(error),
+                };
+                writes.extend(new);
+                (send_writes(&columns, writes, flags).await, ticket)
             };
-            writes.extend(new);
-            let sent = self.send_row(&columns, writes, flags).await;
             let mut outcome = self.conclude_row(section.place(range), sent);
             if mode.is_some() && outcome.result.is_ok() {
                 // Which members failed is durable before the log forgets what they lack.
@@ -374,37 +381,15 @@ impl RedundantArray {
         Some(permit.await.expect("the room is never closed"))
     }
 
-    /// Sends what is written of a row to all holders at once.
-    pub(super) async fn send_row(
-        &self,
-        columns: &Columns<'_>,
-        writes: Vec<MemberWrite>,
-        flags: WriteFlags,
-    ) -> Vec<RowAnswer> {
-        let sends = join_writes(writes).into_iter().flat_map(|write| {
-            columns.written(write.bytes.part).map(move |target| {
-                let (within, data) = (columns.place(write.bytes.range), write.data.clone());
-                async move {
-                    let result = target.write(within, data, flags).await;
-                    RowAnswer {
-                        target,
-                        within,
-                        result,
-                    }
-                }
-            })
-        });
-        join_all(sends).await
-    }
-
     /// Decides what becomes of the members that failed at a change of `columns`. `Err`: one that cannot be failed did not
     /// take its bytes, and parity is not trusted there any more.
     pub(super) fn conclude_row(&self, columns: Range, answers: Vec<RowAnswer>) -> RowOutcome {
         let mut outcome = RowOutcome::done();
+        let no_bad = self.view().no_bad;
         for answer in answers {
             let target = &answer.target;
             let Err(error) = answer.result else {
-                if !self.view().no_bad {
+                if !no_bad {
                     self.lock().state.made_good(target.slot, answer.within);
                 }
                 continue;

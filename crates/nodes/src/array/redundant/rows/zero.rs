@@ -12,7 +12,7 @@ use super::super::super::parity::plan::footprint;
 use super::super::RedundantArray;
 use super::super::row_section::RowSection;
 use super::super::write::{Change, send_to};
-use super::write::RowAnswer;
+use super::row_send::RowAnswer;
 use crate::zeroes::zeroes;
 
 impl RedundantArray {

@@ -18,6 +18,7 @@ mod regions;
 mod restart;
 mod rows;
 mod rows_gather;
+mod rows_send;
 mod rows_stop;
 mod steady_load;
 mod timeouts;
