@@ -37,7 +37,7 @@ const DRIVES: [&str; 13] = [
 /// The one that is pulled.
 const PULLED: &str = "b";
 /// The most members before the array grows.
-const MEMBERS_MAX: u32 = DRIVES.len() as u32 - 1;
+const MEMBERS_MAX: u32 = 12;
 /// The least data.
 pub(crate) const BYTES_MIN: Bytes = Bytes(16 << 20);
 /// How long the array may take to notice that a member is away.
@@ -84,7 +84,7 @@ const fn before() -> u64 {
 }
 
 impl ResyncOptions {
-    /// Members whose space is data.
+    /// How many members have room for data, parity not counted.
     fn data_members(&self) -> u64 {
         let parities = match self.level {
             4 | 5 => 1,

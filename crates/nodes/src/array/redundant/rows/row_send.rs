@@ -27,7 +27,7 @@ use super::super::members::{SlotId, Target};
 use super::columns::Columns;
 
 /// Columns of a window, bytes of each member: a row of eight members takes half of a second-level cache of 1 MiB. Less in
-/// tests, whose chunks are short.
+/// tests, where chunks are short.
 const WINDOW: u64 = if cfg!(test) { 1024 } else { 64 << 10 };
 /// What is written on the fast path before other tasks of the core have a turn, bytes.
 const YIELD_BYTES: u64 = 1 << 20;
