@@ -202,7 +202,7 @@ impl<'a> Mirror<'a> {
 }
 
 /// Polls until it is so.
-fn until(never: &'static str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+pub(super) fn until(never: &'static str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let mut failure = None;
     let done = clock::poll(LOOK_LIMIT, || match is_so() {
         Ok(false) => {

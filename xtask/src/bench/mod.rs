@@ -20,6 +20,7 @@ mod live_page;
 mod parity;
 mod parity_arrays;
 mod parity_rows;
+mod rebuild;
 mod report;
 mod rows;
 #[cfg(test)]
@@ -77,6 +78,9 @@ pub(crate) struct Args {
     /// Bytes that volume-move moves, in MiB.
     #[arg(long, default_value_t = 4096)]
     move_mib: u64,
+    /// Data of each member that the rows rebuild and rebuild-reads rebuild, in MiB.
+    #[arg(long, default_value_t = 4096)]
+    member_mib: u64,
     /// Folder of the disks that are served; it should not be in memory.
     #[arg(long)]
     folder: Option<PathBuf>,
@@ -197,6 +201,8 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::ParityArray(array, load) => {
             parity_arrays::load(launcher, args, binary, (*array, load))
         }
+        Work::Rebuild => rebuild::rate(launcher, args, binary),
+        Work::RebuildForeground(load) => rebuild::foreground(launcher, args, binary, load),
         Work::Parity => parity::measure(args),
         Work::ParityKernel(what) => parity::kernel(args, what),
         Work::LivePage(load) => live_page::measure(launcher, args, load),

@@ -20,7 +20,43 @@ const HEAD: u64 = 64 << 20;
 /// Chunk of arrays and of stripes.
 const CHUNK: u64 = 512 << 10;
 
-/// fio's load on the array and on its peer.
+/// A complete array or a degraded one, as files.
+struct ArrayFiles {
+    members: Vec<PathBuf>,
+    journal: Option<PathBuf>,
+    expression: String,
+}
+
+impl ArrayFiles {
+    /// Makes them in a folder with a binary of ours, and waits until parity fits.
+    fn make(binary: &Path, folder: &Path, (array, size): (ParityArray, u64)) -> Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let named = |n: usize| folder.join(format!("parity-{n}.img"));
+        let members: Vec<PathBuf> = (0..array.members).map(named).collect();
+        let journal = (array.policy == "journal").then(|| folder.join("journal.img"));
+        for file in members.iter().chain(&journal) {
+            data::fill(file, size + HEAD, 7)?;
+        }
+        create(binary, (&members, journal.as_deref()), (array, size))?;
+        let (gone, here) = members.split_at(array.missing);
+        for file in gone {
+            std::fs::remove_file(file)?;
+        }
+        let run = if gone.is_empty() { "" } else { ",run=true" };
+        let all: Vec<PathBuf> = here.iter().chain(&journal).cloned().collect();
+        Ok(Self {
+            expression: format!("array({}{run})", list(&all)),
+            members: here.to_vec(),
+            journal,
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.members.iter().chain(&self.journal)
+    }
+}
+
+/// fio's load on the array, on its peer, and on the same array of an earlier binary.
 pub(super) fn load(
     launcher: &Launcher,
     args: &Args,
@@ -28,57 +64,68 @@ pub(super) fn load(
     (array, load): (ParityArray, &Load),
 ) -> Result<Vec<Measured>> {
     let folder = &launcher.folder;
-    let named = |name: &str, n: usize| folder.join(format!("{name}-{n}.img"));
-    let members: Vec<PathBuf> = (0..array.members).map(|n| named("parity", n)).collect();
     let (peer, peers) = match array.peer {
         ParityPeer::Stripe => {
-            let files: Vec<PathBuf> = (0..array.data()).map(|n| named("stripe", n)).collect();
+            let named = |n: usize| folder.join(format!("stripe-{n}.img"));
+            let files: Vec<PathBuf> = (0..array.data()).map(named).collect();
             (format!("stripe({},chunk={CHUNK})", list(&files)), files)
         }
         ParityPeer::File => {
-            let file = named("plain", 0);
+            let file = folder.join("plain-0.img");
             (file.display().to_string(), vec![file])
         }
     };
     let size = DISK_SIZE / array.data() as u64 / CHUNK * CHUNK;
-    for file in &members {
-        data::fill(file, size + HEAD, 7)?;
-    }
     for file in &peers {
         data::fill(file, size * array.data() as u64 / peers.len() as u64, 7)?;
     }
-    create(binary, &members, (array, size))?;
-    let (gone, here) = members.split_at(array.missing);
-    for file in gone {
-        std::fs::remove_file(file)?;
+    let mut arrays = vec![ArrayFiles::make(binary, folder, (array, size))?];
+    let mut serving = vec![
+        launcher.start(Server::Ours, &arrays[0].expression)?,
+        launcher.start(Server::Ours, &peer)?,
+    ];
+    let mut names = vec![array.to_string(), array.peer.to_string()];
+    if let Some(earlier) = &args.before {
+        let files = ArrayFiles::make(earlier, &folder.join("before"), (array, size))?;
+        serving.push(launcher.start(Server::Before, &files.expression)?);
+        names.push(format!("{array} before"));
+        arrays.push(files);
     }
-    let run = if gone.is_empty() { "" } else { ",run=true" };
-    let ours = launcher.start(Server::Ours, &format!("array({}{run})", list(here)))?;
-    let serving = [ours, launcher.start(Server::Ours, &peer)?];
-    let names = vec![array.to_string(), array.peer.to_string()];
+    let files: Vec<&PathBuf> = arrays
+        .iter()
+        .flat_map(ArrayFiles::all)
+        .chain(&peers)
+        .collect();
     let measured = rounds(args, names, |which| {
-        for file in here.iter().chain(&peers) {
+        for file in &files {
             ready(file)?;
         }
         one(&serving[which], load, Until::Seconds(args.seconds))
     });
     drop(serving);
-    for file in here.iter().chain(&peers) {
+    for file in &files {
         std::fs::remove_file(file).ok();
     }
     measured
 }
 
 /// Makes the array, and waits until its parity fits.
-fn create(binary: &Path, members: &[PathBuf], (array, size): (ParityArray, u64)) -> Result<()> {
+fn create(
+    binary: &Path,
+    (members, journal): (&[PathBuf], Option<&Path>),
+    (array, size): (ParityArray, u64),
+) -> Result<()> {
     let mut create = Command::new(binary);
     create.args(["array", "create", "--force", "--name", "bench"]);
     create.args(["--level", &array.level.to_string()]);
     create.args(["--consistency-policy", array.policy]);
     create.args(["--size", &size.to_string(), "--chunk", &CHUNK.to_string()]);
+    if let Some(journal) = journal {
+        create.arg("--journal").arg(journal);
+    }
     shell::output(create.args(members))?;
     let mut wait = Command::new(binary);
-    shell::output(wait.args(["array", "wait"]).args(members)).map(drop)
+    shell::output(wait.args(["array", "wait"]).args(members).args(journal)).map(drop)
 }
 
 fn list(files: &[PathBuf]) -> String {

@@ -1,7 +1,7 @@
 //! The rows of parity and of arrays with it, and the marks set on them, as plain data.
 
 use super::figures::Figure;
-use super::rows::{Bound, MOVED, Mark, Row, at_least, load};
+use super::rows::{Bound, MOVED, Mark, Row, at_least, at_most, load};
 use super::work::{Load, ParityArray, ParityPeer, Work};
 
 const SEQUENTIAL_WRITE: Load = load("write", 1 << 20, 1, 8);
@@ -73,6 +73,24 @@ pub(super) const PARITY_ROWS: &[Row] = &[
         title: "RAID 5 of 4 with partial parity logs, 4 KiB random write, 1 job, QD 32",
         work: Work::ParityArray(scattered(raid(5, 4, "ppl")), SCATTERED_WRITE),
         marks: &[&[at_least(Figure::Rate, 0.22)]],
+    },
+    Row {
+        name: "raid5-4k-write-journal",
+        title: "RAID 5 of 4 with a journal, 4 KiB random write, 1 job, QD 32",
+        work: Work::ParityArray(scattered(raid(5, 4, "journal")), SCATTERED_WRITE),
+        marks: &[],
+    },
+    Row {
+        name: "rebuild",
+        title: "rebuild of a RAID 5 of 4 x 4 GiB on the real disk, O_DIRECT, against fio reading three and writing one",
+        work: Work::Rebuild,
+        marks: &[&[at_least(Figure::Bandwidth, 0.8)]],
+    },
+    Row {
+        name: "rebuild-reads",
+        title: "4 KiB random read during a rebuild of a RAID 5 of 4, 1 job, QD 4",
+        work: Work::RebuildForeground(load("randread", 4 << 10, 1, 4)),
+        marks: &[&[at_most(Figure::P99, 3.0)]],
     },
     Row {
         name: "raid6-read",

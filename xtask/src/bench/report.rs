@@ -85,12 +85,12 @@ pub(super) fn summary(all: &[Results]) -> String {
     }
 }
 
-/// Whether one whole group of marks is met.
+/// Whether one whole group of marks is met. A row without marks is only shown.
 fn met(results: &Results) -> bool {
     let marks = results.row.marks;
-    marks
-        .iter()
-        .any(|group| group.iter().all(|mark| is_met(results, mark) == Some(true)))
+    let mut groups = marks.iter();
+    marks.is_empty()
+        || groups.any(|group| group.iter().all(|mark| is_met(results, mark) == Some(true)))
 }
 
 fn is_met(results: &Results, mark: &Mark) -> Option<bool> {

@@ -67,6 +67,10 @@ pub(crate) enum Work {
     ArrayOpen,
     /// An array with parity against what has no redundancy.
     ParityArray(ParityArray, Load),
+    /// Rebuilding a member of an array with parity, all members on the real disk.
+    Rebuild,
+    /// Reads of users meanwhile.
+    RebuildForeground(Load),
     /// Computing two missing members of a RAID 6, without a server.
     Parity,
     /// Computing of parity against copying memory, without a server.

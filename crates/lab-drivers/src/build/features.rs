@@ -192,6 +192,7 @@ fn of_layers(layers: &[Layer]) -> Vec<Feature> {
     let needed = layers.iter().flat_map(|layer| match layer {
         Layer::MdMirror => by("raid1", "mdadm"),
         Layer::MdStripe => by("raid0", "mdadm"),
+        Layer::MdRaid5 | Layer::MdRaid6 => by("raid456", "mdadm"),
         Layer::DmLinear | Layer::DmStripe => by("dm-mod", "dmsetup"),
         Layer::Volume => by("dm-mod", "lvm"),
     });

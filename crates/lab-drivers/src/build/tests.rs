@@ -186,6 +186,8 @@ fn what_the_kernel_makes_of_disks_needs_its_modules_and_the_programs_that_ask_fo
     let cases = [
         ("md-mirror", "raid1", "mdadm"),
         ("md-stripe", "raid0", "mdadm"),
+        ("md-raid5", "raid456", "mdadm"),
+        ("md-raid6", "raid456", "mdadm"),
         ("dm-linear", "dm-mod", "dmsetup"),
         ("dm-stripe", "dm-mod", "dmsetup"),
         ("volume", "dm-mod", "lvm"),

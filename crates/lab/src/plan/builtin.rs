@@ -3,7 +3,7 @@
 use super::Plan;
 use crate::LabError;
 
-const PLANS: [(&str, &str); 19] = [
+const PLANS: [(&str, &str); 21] = [
     ("quick", include_str!("quick.toml")),
     ("raspi-nbd", include_str!("plans/raspi-nbd.toml")),
     ("layers", include_str!("plans/layers.toml")),
@@ -20,6 +20,8 @@ const PLANS: [(&str, &str); 19] = [
     ("connections", include_str!("plans/connections.toml")),
     ("mirror", include_str!("plans/mirror.toml")),
     ("uneven-mirror", include_str!("plans/uneven-mirror.toml")),
+    ("raid-levels", include_str!("plans/raid-levels.toml")),
+    ("raid-smb", include_str!("plans/raid-smb.toml")),
     ("wire-speeds", include_str!("plans/wire-speeds.toml")),
     ("clients", include_str!("plans/clients.toml")),
     ("replay", include_str!("plans/replay.toml")),

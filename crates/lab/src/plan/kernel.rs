@@ -13,6 +13,10 @@ pub enum Layer {
     MdMirror,
     /// Devices in turns, by md.
     MdStripe,
+    /// With one parity, by md, and a bitmap inside.
+    MdRaid5,
+    /// With two parities, by md, and a bitmap inside.
+    MdRaid6,
     /// One behind the other, by device mapper.
     DmLinear,
     /// Devices in turns, by device mapper.
@@ -28,6 +32,8 @@ impl Layer {
         match self {
             Self::MdMirror => "md-mirror",
             Self::MdStripe => "md-stripe",
+            Self::MdRaid5 => "md-raid5",
+            Self::MdRaid6 => "md-raid6",
             Self::DmLinear => "dm-linear",
             Self::DmStripe => "dm-stripe",
             Self::Volume => "volume",
@@ -38,6 +44,8 @@ impl Layer {
     const fn devices_min(self) -> usize {
         match self {
             Self::MdMirror | Self::MdStripe | Self::DmStripe => 2,
+            Self::MdRaid5 => 3,
+            Self::MdRaid6 => 4,
             Self::DmLinear | Self::Volume => 1,
         }
     }
@@ -72,7 +80,7 @@ pub(super) fn check(images: usize, layers: &[Layer]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Layer::{DmLinear, DmStripe, MdMirror, Volume};
+    use super::Layer::{DmLinear, DmStripe, MdMirror, MdRaid5, MdRaid6, Volume};
     use super::check;
 
     #[test]
@@ -94,6 +102,8 @@ mod tests {
             (0, &[MdMirror][..], "no images"),
             (2, &[], "one device"),
             (1, &[MdMirror], "md-mirror takes 2 devices"),
+            (2, &[MdRaid5], "md-raid5 takes 3 devices"),
+            (3, &[MdRaid6], "md-raid6 takes 4 devices"),
             (2, &[Volume, DmStripe], "dm-stripe takes 2 devices"),
             (2, &[MdMirror, DmLinear], "stands on images"),
         ] {

@@ -98,6 +98,8 @@ fn every_row_of_the_studies_has_a_plan_that_says_what_it_repeats() {
         "connections",
         "mirror",
         "uneven-mirror",
+        "raid-levels",
+        "raid-smb",
         "wire-speeds",
         "clients",
         "replay",

@@ -34,6 +34,7 @@ pub mod result;
 pub mod resync;
 mod rig;
 pub mod stress_ng;
+pub mod sync_action;
 pub mod tar;
 pub mod tree;
 
@@ -81,7 +82,7 @@ pub enum Tool {
     /// A scenario: a drive of several is pulled.
     #[serde(rename = "pull")]
     Pull(pull::PullOptions),
-    /// A scenario: a half of a mirror is resynced.
+    /// A scenario: an array copies under load.
     #[serde(rename = "resync")]
     Resync(resync::ResyncOptions),
     /// A scenario: all drives of the run at once.

@@ -33,7 +33,9 @@ pub(super) struct Commands {
 /// Where the device of a layer is.
 pub(super) fn device(layer: Layer, label: &str) -> String {
     match layer {
-        Layer::MdMirror | Layer::MdStripe => format!("/dev/md/{label}"),
+        Layer::MdMirror | Layer::MdStripe | Layer::MdRaid5 | Layer::MdRaid6 => {
+            format!("/dev/md/{label}")
+        }
         Layer::DmLinear | Layer::DmStripe => format!("/dev/mapper/{label}"),
         Layer::Volume => format!("/dev/mapper/{label}-{VOLUME}"),
     }
@@ -54,6 +56,8 @@ pub(super) fn commands(
             let own = ["--level=1", "--bitmap=internal", "--assume-clean"];
             md(label, own.map(str::to_owned).into(), parts)
         }
+        Layer::MdRaid5 => md(label, parity(5), parts),
+        Layer::MdRaid6 => md(label, parity(6), parts),
         Layer::MdStripe => {
             let chunk = format!("--chunk={CHUNK_KIB}");
             md(label, vec!["--level=0".to_owned(), chunk], parts)
@@ -75,6 +79,13 @@ fn md(label: &str, own: Vec<String>, parts: &[LayerDevice]) -> Commands {
         make: vec![make],
         undo: words(&["mdadm", "--quiet", "--stop", &device]),
     }
+}
+
+/// As ours of these levels are made with a bitmap: mdadm's chunk is ours, too.
+fn parity(level: u32) -> Vec<String> {
+    let level = format!("--level={level}");
+    let own = [level.as_str(), "--bitmap=internal", "--assume-clean"];
+    words(&own)
 }
 
 fn dm(label: &str, table: Vec<String>) -> Commands {
@@ -170,6 +181,19 @@ mod tests {
                  --bitmap=internal --assume-clean --raid-devices=2 /dev/loop3 /dev/nbd0",
                 "mdadm --quiet --stop /dev/md/outboard7_0_0",
             ]
+        );
+    }
+
+    #[test]
+    fn arrays_of_md_with_parity_are_made_as_ours_are() {
+        assert_eq!(
+            made(Layer::MdRaid5, &[64, 64, 64])[0],
+            "mdadm --create /dev/md/outboard7_0_0 --run --quiet --metadata=1.2 --level=5 \
+             --bitmap=internal --assume-clean --raid-devices=3 /dev/loop3 /dev/nbd0 /dev/loop4"
+        );
+        assert_eq!(
+            device(Layer::MdRaid6, "outboard7_0_0"),
+            "/dev/md/outboard7_0_0"
         );
     }
 

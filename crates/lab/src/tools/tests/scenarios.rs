@@ -113,13 +113,24 @@ fn what_a_resync_leaves_of_the_load_is_a_part_of_it() {
         alone: 1000.0,
         beside: Some(400.0),
     };
-    let figures = resync::figures(&seen, Bytes(64 << 20));
+    let options = |text: &str| -> resync::ResyncOptions { toml::from_str(text).unwrap() };
+    let figures = resync::figures(&seen, &options("bytes = \"64M\""));
     assert_eq!(figures[0].name, "until both are alike");
     assert_eq!(figures[0].better, Better::Lower);
     let missed = value(&figures, "made good of what it missed");
     assert_eq!(missed, f64::from(32 << 20));
     assert_eq!(value(&figures, "rate of the copying"), 1e8);
     assert_eq!(value(&figures, "left of the load"), 0.4);
+    // Members of 128 MiB and a third of the data, all of which a new one gets.
+    let rebuilt = options("bytes = \"96M\"\nlevel = 5\nmembers = 4\naction = \"add\"");
+    let figures = resync::figures(&seen, &rebuilt);
+    assert_eq!(figures[0].name, "until the member is in sync");
+    let rate = value(&figures, "rebuilt of the member");
+    assert_eq!(rate, f64::from(80 << 20));
+    let grown = options("bytes = \"96M\"\nlevel = 5\nmembers = 4\naction = \"grow\"");
+    let figures = resync::figures(&seen, &grown);
+    assert_eq!(figures[0].name, "until all is spread over one more");
+    assert_eq!(value(&figures, "spread of the array's data"), 3.0 * rate);
 }
 
 #[test]
@@ -128,6 +139,19 @@ fn stories_that_make_no_sense_are_refused_by_name() {
         ("tool = \"pull\"\ndrive = \"e\"\nbytes = \"32M\"", "drive"),
         ("tool = \"pull\"\ndrive = \"a\"\nbytes = \"1M\"", "bytes"),
         ("tool = \"resync\"\nbytes = \"1M\"", "bytes"),
+        ("tool = \"resync\"\nbytes = \"16M\"\nlevel = 2", "level"),
+        (
+            "tool = \"resync\"\nbytes = \"16M\"\nlevel = 6\nmembers = 3",
+            "members",
+        ),
+        (
+            "tool = \"resync\"\nbytes = \"16M\"\nmembers = 13",
+            "members",
+        ),
+        (
+            "tool = \"resync\"\nbytes = \"16M\"\naction = \"grow\"",
+            "action",
+        ),
         (
             "tool = \"clients\"\nclients = 0\nbytes = \"1M\"\nblock_size = \"4K\"\ndepth = 1",
             "clients",

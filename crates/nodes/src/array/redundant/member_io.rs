@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * A request counts once, when it is done or dropped, with all of its time: the sum over a time is the mean number of
+//! * A request counts once, when it is done or dropped, with all of its time; a try on the fast path only where it is done: the sum over a time is the mean number of
 //!   requests that were in flight (Little's law).
 //! * Bytes that the kernel sends from a member's file to a socket pass the member by, and are not counted.
 
@@ -31,7 +31,8 @@ pub(super) struct MemberIoCounters {
 /// A request that counts when this is dropped.
 #[derive(Debug)]
 pub(super) struct CountedRequest<'a> {
-    counters: &'a OperationCounters,
+    /// `None`: it does not count.
+    counters: Option<&'a OperationCounters>,
     bytes: u64,
     begun: Instant,
 }
@@ -40,7 +41,7 @@ impl OperationCounters {
     /// Counts a request for so many bytes.
     pub(super) fn begin(&self, bytes: u64) -> CountedRequest<'_> {
         CountedRequest {
-            counters: self,
+            counters: Some(self),
             bytes,
             begun: clock::now(),
         }
@@ -65,12 +66,22 @@ impl MemberIoCounters {
     }
 }
 
+impl CountedRequest<'_> {
+    /// It was not carried out, and does not count.
+    pub(super) fn cancel(mut self) {
+        self.counters = None;
+    }
+}
+
 impl Drop for CountedRequest<'_> {
     fn drop(&mut self) {
+        let Some(counters) = self.counters else {
+            return;
+        };
         let time = clock::now().saturating_duration_since(self.begun);
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        self.counters.bytes.fetch_add(self.bytes, Ordering::Relaxed);
-        self.counters.nanos.fetch_add(nanos, Ordering::Relaxed);
+        counters.requests.fetch_add(1, Ordering::Relaxed);
+        counters.bytes.fetch_add(self.bytes, Ordering::Relaxed);
+        counters.nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 }

@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use block::{Errno, IoBufs, IoError, IoFuture, Node, Operation, Range, Support, WriteFlags};
+use block::{Errno, IoBufs, IoError, IoFuture, Node, Operation, Range, Support, TryIo, WriteFlags};
 use bytes::Bytes;
-use engine::clock;
+use engine::{Buffer, clock};
 
 use super::super::member::Member;
 use super::super::member_guard::{ArrayFence, MemberGuard};
@@ -181,6 +181,41 @@ impl Target {
         self.admit_change(Operation::Write, below).await?;
         let written = self.send_write(below, data, flags).await;
         self.checked_answer(written).await
+    }
+
+    /// Writes on the fast path. Where that would block nothing of it can land late, and the same bytes are to be written again.
+    pub(super) fn try_write(&self, within: Range, data: &IoBufs) -> TryIo {
+        let block = self.disk.geometry().block_size as usize;
+        let has_blocks = data.iter().all(|piece| piece.len().is_multiple_of(block));
+        if self.fence.is_closed() || !has_blocks || !self.answers_now() {
+            return TryIo::WouldBlock;
+        }
+        let counted = self.io.write.begin(within.len);
+        let mut at = self.place(within).offset;
+        for piece in data {
+            let below = Range::new(at, piece.len() as u64);
+            if self.disk.try_write(below, piece) == TryIo::WouldBlock {
+                counted.cancel();
+                self.would_wait();
+                return TryIo::WouldBlock;
+            }
+            at = below.end();
+        }
+        TryIo::Done
+    }
+
+    /// Reads on the fast path; `None`: that would block.
+    pub(super) fn try_read(&self, within: Range) -> Option<IoBufs> {
+        if !self.may_try_read() {
+            return None;
+        }
+        let counted = self.io.read.begin(within.len);
+        let mut buffer = Buffer::take(within.len_usize());
+        if self.disk.try_read(self.place(within), &mut buffer) == TryIo::WouldBlock {
+            counted.cancel();
+            return None;
+        }
+        Some(std::iter::once(buffer.freeze()).collect())
     }
 
     /// Sends a write, and the flush that makes it durable where the disk has no other way.
@@ -395,6 +430,11 @@ impl Target {
         }
         self.waits.fetch_sub(1, Ordering::Relaxed);
         false
+    }
+
+    /// Whether the fast path would not be tried in vain.
+    pub(super) fn may_answer_now(&self) -> bool {
+        self.waits.load(Ordering::Relaxed) == 0
     }
 
     /// Whether it may be read on the fast path.

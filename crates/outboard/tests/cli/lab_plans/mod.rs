@@ -24,7 +24,7 @@ use super::{answer, outboard, run, within_a_minute};
 const WHOLE: &str = "OUTBOARD_WHOLE_PLANS";
 
 /// Targets that this machine's kernel, or what is installed, may be unable to build, by plan.
-const MAY_LACK: [(&str, &[&str]); 5] = [
+const MAY_LACK: [(&str, &[&str]); 7] = [
     (
         "layers",
         &[
@@ -45,6 +45,17 @@ const MAY_LACK: [(&str, &[&str]); 5] = [
     ("remote-fs", &["nfs", "cifs", "gvfs"]),
     ("block-size", &["btrfs"]),
     ("uneven-mirror", &["mirror-ext3"]),
+    ("raid-levels", &["kernel-raid-5", "kernel-raid-6"]),
+    (
+        "raid-smb",
+        &[
+            "raid-0-smb",
+            "raid-1-smb",
+            "raid-10-smb",
+            "raid-5-smb",
+            "raid-6-smb",
+        ],
+    ),
 ];
 
 fn may_lack(plan: &str) -> &'static [&'static str] {
@@ -343,6 +354,31 @@ fn a_mirror_of_a_fast_and_a_slow_disk_is_held_against_both() {
     let number = |key: &str| fio[key].as_f64().expect("a number");
     let rate = number("bytes") / number("runtime") * 1e9;
     assert!(rate < 40e6, "{rate}");
+}
+
+#[test]
+fn raid_levels_are_measured_complete_degraded_and_while_they_copy() {
+    let Some(run) = check("raid-levels", &[]) else {
+        return;
+    };
+    for workload in ["re-add-5", "rebuild-5", "rebuild-6"] {
+        assert!(figure(&run, workload, "until the member is in sync") > 0.0);
+        assert!(figure(&run, workload, "load alone") > 0.0);
+    }
+    assert!(figure(&run, "grow-5", "until all is spread over one more") > 0.0);
+    let commands: Vec<&str> = list(&run, "commands")
+        .iter()
+        .map(|one| text(one, "line"))
+        .collect();
+    for part in ["array re-add", "array remove", "array grow"] {
+        let there = commands.iter().any(|line| line.contains(part));
+        assert!(there, "{part} is in no command");
+    }
+}
+
+#[test]
+fn raid_levels_are_shared_by_smb_or_the_shares_are_left_out_by_name() {
+    check("raid-smb", &[]);
 }
 
 #[test]

@@ -17,6 +17,9 @@ use super::super::members::Target;
 use super::super::row_section::RowSection;
 use super::super::view::{Holder, View};
 
+/// What is read on the fast path of a member, bytes: more of it may be in the page cache in part, and would be read twice.
+const TRY_READ_MAX: u64 = 64 << 10;
+
 /// Some columns of the members that a section has, and what is known of these.
 #[derive(Debug)]
 pub(super) struct Columns<'a> {
@@ -119,6 +122,14 @@ impl<'a> Columns<'a> {
         let members = [self.view.holder(part), self.view.replacement(part)];
         let targets = members.map(|holder| holder.map(|holder| holder.target.clone()));
         targets.into_iter().flatten()
+    }
+
+    /// Reads of a member on the fast path what is not long; `None`: that would block.
+    pub(super) fn try_ask(&self, bytes: Bytes) -> Option<IoBufs> {
+        if bytes.range.len > TRY_READ_MAX {
+            return None;
+        }
+        self.target(bytes.part)?.try_read(self.place(bytes.range))
     }
 
     /// Whether some part has no member at all at these columns, or one that is not rebuilt so far.

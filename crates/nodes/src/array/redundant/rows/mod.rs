@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! write ─► gather: what arrives together ─► turn of the row ─► dirty, bits: durable ─► plan ─► reads ─► parity
-//!            ─► data and parity at once ─► failures: durable ─► acknowledged
+//!            ─► data and parity at once (`row_send`) ─► failures: durable ─► acknowledged
 //! ```
 //!
 //! The pure half is in [`parity`](super::super::parity): where rows lie, what is read, what is computed.
@@ -40,6 +40,7 @@ mod reshape;
 mod reshape_losses;
 mod row_answers;
 mod row_outcome;
+mod row_send;
 mod sync;
 mod write;
 mod zero;

@@ -1,9 +1,10 @@
 //! [`PartialParityLogs`]: the partial parity logs of the members, as rows are written into them.
 //!
 //! ```text
-//! rows with parity on a member ─► waiting ─► one header for all that wait: durable ─► data and parity of these rows
-//!        ▲                                                                                       │
-//!        └── members that they changed are flushed, before the next header ◄── all of them ended ┘
+//! rows ─► wait at the log of the member with their parity
+//!           │
+//! round:    members that the rows of the round before changed are flushed: one flush of each, for all logs
+//!           ─► a header for all that waits, in each log: durable ─► data and parity of these rows ─► all of them ended
 //! ```
 //!
 //! # Invariants
@@ -11,10 +12,10 @@
 //! * Data and parity of a row are sent to members once the log of the member with its parity has, durably, what they are
 //!   to replace ([`ppl_passes`](super::super::super::parity::ppl_passes)).
 //! * A log has one header that counts. The next one is written when the rows of the one before are on all members that have not
-//!   failed, durably, and the failures are.
+//!   failed, durably, and the failures are. Headers of all logs are written in rounds, so that they share flushes.
 //! * No header is written while parity is not known to fit: the rows begin again, and logs are paused before they do
 //!   ([`ppl_mode`](super::ppl_mode)).
-//! * A task writes one header, and leaves the next one to another task: a caller that waits for tasks that began before
+//! * A task writes one round of headers, and leaves the next one to another task: a caller that waits for tasks that began before
 //!   it ends under any load.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -45,7 +46,17 @@ pub(in crate::array::redundant) struct PartialParityLogs {
     /// Rows hold it while they are written; a change of it waits for them.
     pub(in crate::array::redundant) mode: RwLock<LogMode>,
     generation: AtomicU64,
-    members: Mutex<BTreeMap<SlotId, MemberLog>>,
+    members: Mutex<MemberLogs>,
+}
+
+/// The logs of all members.
+#[derive(Debug, Default)]
+struct MemberLogs {
+    by_slot: BTreeMap<SlotId, MemberLog>,
+    /// A task writes a round of headers, or will.
+    is_driven: bool,
+    /// Parts that rows of headers before changed, which were not flushed since.
+    unflushed: BTreeSet<usize>,
 }
 
 /// The log of one member.
@@ -55,10 +66,6 @@ struct MemberLog {
     /// Where the header before ended, byte of the space.
     next: u64,
     waiting: VecDeque<WaitingRow>,
-    /// A task writes a header, or will.
-    is_driven: bool,
-    /// Parts that rows of the header before changed, which were not flushed since.
-    unflushed: BTreeSet<usize>,
 }
 
 /// A row that is to be written.
@@ -119,6 +126,13 @@ impl MemberLog {
     }
 }
 
+fn answer_rows(rows: Vec<WaitingRow>, answer: impl Fn() -> Logged) {
+    for row in rows {
+        // A row that has gone wants no answer.
+        drop(row.answer.send(answer()));
+    }
+}
+
 fn parity_len(record: &PplRecord) -> u64 {
     record.parity.iter().map(|piece| piece.len() as u64).sum()
 }
@@ -175,23 +189,54 @@ impl PartialParityLogs {
         self.parity_max.store(parity_max, Ordering::Relaxed);
     }
 
-    fn members(&self) -> MutexGuard<'_, BTreeMap<SlotId, MemberLog>> {
+    fn members(&self) -> MutexGuard<'_, MemberLogs> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the log of a member, or changes it.
+    fn with<T>(&self, slot: SlotId, work: impl FnOnce(&mut MemberLog) -> T) -> T {
+        work(self.members().by_slot.get_mut(&slot).expect("logs stay"))
     }
 
     /// The log of a member was reset: it has an empty header at the beginning of its space, or none.
     pub(super) fn begin(&self, slot: SlotId, space: PplSpace) {
         let mut members = self.members();
-        let log = members.entry(slot).or_insert_with(|| MemberLog {
+        let log = members.by_slot.entry(slot).or_insert_with(|| MemberLog {
             space,
             next: 0,
             waiting: VecDeque::new(),
-            is_driven: false,
-            unflushed: BTreeSet::new(),
         });
         log.space = space;
         log.next = HEADER_LEN;
-        log.unflushed.clear();
+    }
+
+    /// The logs that rows wait at.
+    fn awaited(&self) -> Vec<SlotId> {
+        let members = self.members();
+        let awaited = members.by_slot.iter();
+        let awaited = awaited.filter(|(_, log)| !log.waiting.is_empty());
+        awaited.map(|(slot, _)| *slot).collect()
+    }
+
+    /// A round has ended. Whether another one is to begin.
+    fn end_round(&self) -> bool {
+        let mut members = self.members();
+        let mut logs = members.by_slot.values();
+        let is_awaited = logs.any(|log| !log.waiting.is_empty());
+        members.is_driven = is_awaited;
+        is_awaited
+    }
+
+    /// Answers all rows that wait. `unflushed`: is to be flushed still.
+    fn answer_all(&self, unflushed: BTreeSet<usize>, answer: impl Fn() -> Logged) {
+        let rows: Vec<WaitingRow> = {
+            let mut members = self.members();
+            members.unflushed.extend(unflushed);
+            let logs = members.by_slot.values_mut();
+            logs.flat_map(|log| std::mem::take(&mut log.waiting))
+                .collect()
+        };
+        answer_rows(rows, answer);
     }
 
     fn next_header(&self) -> PplHeader {
@@ -213,14 +258,14 @@ impl RedundantArray {
         let (answer, logged) = oneshot::channel();
         let begins = {
             let mut members = logs.members();
-            let Some(log) = members.get_mut(&slot) else {
+            let Some(log) = members.by_slot.get_mut(&slot) else {
                 return Logged::PlanAgain;
             };
             log.waiting.push_back(WaitingRow { record, answer });
-            !std::mem::replace(&mut log.is_driven, true)
+            !std::mem::replace(&mut members.is_driven, true)
         };
         if begins {
-            self.spawn_header(slot);
+            self.spawn_round();
         }
         logged.await.unwrap_or_else(|_| {
             let error = IoError::new(Errno::Io, Operation::Write, None);
@@ -228,54 +273,39 @@ impl RedundantArray {
         })
     }
 
-    fn spawn_header(&self, slot: SlotId) {
+    fn spawn_round(&self) {
         drop(self.spawn(move |array| async move {
             let logs = array.rows.logs().expect("it keeps logs");
-            array.write_header(logs, slot).await;
-            let more = {
-                let mut members = logs.members();
-                let log = members.get_mut(&slot).expect("logs stay");
-                log.is_driven = !log.waiting.is_empty();
-                log.is_driven
-            };
-            if more {
-                array.spawn_header(slot);
+            array.write_round(logs).await;
+            if logs.end_round() {
+                array.spawn_round();
             }
         }));
     }
 
-    /// Writes a header for rows that wait, and waits until they were written.
-    async fn write_header(&self, logs: &PartialParityLogs, slot: SlotId) {
-        let (rows, unflushed) = {
-            let mut members = logs.members();
-            let log = members.get_mut(&slot).expect("logs stay");
-            (log.take(), std::mem::take(&mut log.unflushed))
-        };
-        let answer_all = |rows: Vec<WaitingRow>, answer: &dyn Fn() -> Logged| {
-            for row in rows {
-                // A row that has gone wants no answer.
-                drop(row.answer.send(answer()));
-            }
-        };
-        // What the header before has must not be forgotten: a change of one of its rows may have failed.
-        let is_unsynced = self.lock().state.is_unsynced();
-        // A member that has failed may be closed already.
-        let target = self.holder_in(slot).filter(|_| !is_unsynced);
-        let Some(target) = target else {
-            return answer_all(rows, &|| Logged::PlanAgain);
-        };
-        if let Err(error) = self.flush_parts(&unflushed).await {
-            let mut members = logs.members();
-            let log = members.get_mut(&slot).expect("logs stay");
-            log.unflushed.extend(unflushed);
-            drop(members);
-            return answer_all(rows, &|| Logged::Failed(error.clone()));
+    /// Writes headers for rows that wait, and waits until they were written.
+    async fn write_round(&self, logs: &PartialParityLogs) {
+        let unflushed = std::mem::take(&mut logs.members().unflushed);
+        // What headers before have must not be forgotten: a change of one of their rows may have failed.
+        if self.lock().state.is_unsynced() {
+            return logs.answer_all(unflushed, || Logged::PlanAgain);
         }
-        let (place, data, turns) = {
-            let mut members = logs.members();
-            let log = members.get_mut(&slot).expect("logs stay");
-            log.image(&rows, logs.next_header())
+        if let Err(error) = self.flush_parts(&unflushed).await {
+            return logs.answer_all(unflushed, || Logged::Failed(error.clone()));
+        }
+        // What arrived during the flush is in this round, too.
+        let headers = logs.awaited().into_iter();
+        join_all(headers.map(|slot| self.write_header(logs, slot))).await;
+    }
+
+    /// Writes a header into one log, and waits until its rows were written.
+    async fn write_header(&self, logs: &PartialParityLogs, slot: SlotId) {
+        let rows = logs.with(slot, MemberLog::take);
+        // A member that has failed may be closed already.
+        let Some(target) = self.holder_in(slot) else {
+            return answer_rows(rows, || Logged::PlanAgain);
         };
+        let (place, data, turns) = logs.with(slot, |log| log.image(&rows, logs.next_header()));
         let written = async {
             if turns {
                 // Where a cut leaves the old header, but not what was behind it, an old one would count.
@@ -287,7 +317,7 @@ impl RedundantArray {
         };
         if let Err(error) = written.await {
             let failing = self.fail_slot(slot, &error.to_string());
-            return answer_all(rows, &|| match failing {
+            return answer_rows(rows, || match failing {
                 Failing::Last => Logged::Failed(error.clone()),
                 _ => Logged::PlanAgain,
             });
@@ -297,7 +327,9 @@ impl RedundantArray {
             .iter()
             .flat_map(|row| row.record.parts.clone())
             .collect();
-        answer_all(rows, &|| {
+        // Before any of them is written: they are flushed also where this task panics.
+        logs.members().unflushed.extend(parts);
+        answer_rows(rows, || {
             Logged::Durable(LogTicket {
                 _open: open.clone(),
             })
@@ -305,9 +337,6 @@ impl RedundantArray {
         drop(open);
         // No ticket sends anything: this resolves once all were dropped.
         assert_eq!(ended.recv().await, None, "a ticket is only held");
-        let mut members = logs.members();
-        let log = members.get_mut(&slot).expect("logs stay");
-        log.unflushed.extend(parts);
     }
 
     /// The member of a slot, if it holds a part.

@@ -15,7 +15,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use block::{IoBufs, IoError, Operation, Range, WriteFlags};
+use block::{IoBufs, IoError, Operation, Range};
 use engine::clock;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
@@ -33,6 +33,7 @@ use super::super::row_section::RowSection;
 use super::super::state::State;
 use super::columns::{Columns, held};
 use super::reshape_losses::OldRows;
+use super::row_send::send_in_background;
 use super::sync::RowStop;
 use super::write::data_writes;
 use crate::blocks::slice;
@@ -223,7 +224,7 @@ impl RedundantArray {
         assert!(plan.reads.is_empty(), "whole rows are written");
         let parity = parity_writes(&plan, &[], &writes);
         writes.extend(parity);
-        for answer in self.send_row(&columns, writes, WriteFlags::empty()).await {
+        for answer in send_in_background(&columns, writes).await {
             let Err(error) = answer.result else {
                 // A bad block that held something else before.
                 let state = &mut self.lock().state;

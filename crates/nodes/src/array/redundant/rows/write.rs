@@ -30,8 +30,8 @@ use super::UnfinishedBatch;
 use super::columns::{Columns, held};
 use super::ppl_log::Logged;
 use super::ppl_mode::LogMode;
-use super::row_answers::RowAnswer;
 use super::row_outcome::{Logging, RowOutcome, RowTicket};
+use super::row_send::{send_planned, send_writes};
 use crate::blocks::slice;
 
 /// What becomes of a part of a write.
@@ -43,7 +43,17 @@ async fn read_all(
     plan: &StripePlan,
     failed: &mut Vec<FailedRead>,
 ) -> Option<Vec<IoBufs>> {
-    let reads = join_all(plan.reads.iter().map(|read| columns.ask(*read))).await;
+    let reads = plan.reads.iter().map(|read| {
+        // All of them before any is waited for.
+        let here = columns.try_ask(*read);
+        async move {
+            match here {
+                Some(data) => Ok(data),
+                None => columns.ask(*read).await,
+            }
+        }
+    });
+    let reads = join_all(reads).await;
     let before = failed.len();
     let mut answers = Vec::with_capacity(reads.len());
     for (bytes, answer) in plan.reads.iter().zip(reads) {
@@ -307,18 +317,21 @@ impl RedundantArray {
             let Some(answers) = read_all(&columns, &plan, &mut failed).await else {
                 continue;
             };
-            let mut writes = parity_writes(&plan, &answers, &new);
-            let is_kept = mode.as_deref() == Some(&LogMode::Kept);
-            let ticket = match self
-                .log_pass(is_kept, &columns, row, (spans, &writes, &new))
-                .await
-            {
-                Logging::Done(ticket) => ticket,
-                Logging::PlanAgain => continue,
-                Logging::Failed(error) => return RowOutcome::refused(error),
+            let (sent, ticket) = if mode.is_none() {
+                let sent = send_planned(&columns, (&plan, &answers), &new, flags).await;
+                (sent, None)
+            } else {
+                let mut writes = parity_writes(&plan, &answers, &new);
+                let is_kept = mode.as_deref() == Some(&LogMode::Kept);
+                let logged = self.log_pass(is_kept, &columns, row, (spans, &writes, &new));
+                let ticket = match logged.await {
+                    Logging::Done(ticket) => ticket,
+                    Logging::PlanAgain => continue,
+                    Logging::Failed(error) => return RowOutcome::refused(error),
+                };
+                writes.extend(new);
+                (send_writes(&columns, writes, flags).await, ticket)
             };
-            writes.extend(new);
-            let sent = self.send_row(&columns, writes, flags).await;
             let mut outcome = self.conclude_row(section.place(range), sent).await;
             if outcome.result.is_ok() && columns.lost.is_unsynced(range) {
                 self.note_fitting(section, &plan);
@@ -390,31 +403,6 @@ impl RedundantArray {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let permit = self.rows.room.acquire_many(bytes.min(BYTES_AT_ONCE_MAX));
         Some(permit.await.expect("the room is never closed"))
-    }
-
-    /// Sends what is written of a row to all holders at once.
-    pub(super) async fn send_row(
-        &self,
-        columns: &Columns<'_>,
-        writes: Vec<MemberWrite>,
-        flags: WriteFlags,
-    ) -> Vec<RowAnswer> {
-        let sends = join_writes(writes).into_iter().flat_map(|write| {
-            columns.written(write.bytes.part).map(move |target| {
-                let (within, data) = (columns.place(write.bytes.range), write.data.clone());
-                async move {
-                    let result = target.write(within, data.clone(), flags).await;
-                    RowAnswer {
-                        target,
-                        within,
-                        data: Some(data),
-                        flags,
-                        result,
-                    }
-                }
-            })
-        });
-        join_all(sends).await
     }
 
     /// Why a row cannot be written.

@@ -1,6 +1,7 @@
 //! Arrays with partial parity logs: in what order members get what, what a log says, and what replay makes of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{BlockDevice, Errno, IoError, Node, Operation, Range, WriteFlags};
 use futures_util::future::join_all;
@@ -19,7 +20,10 @@ use crate::array::format::{Level, Role};
 use crate::array::{
     AddOptions, Array, ArrayError, ArrayOptions, Candidate, MemberState, SyncRates, open,
 };
+use crate::{Delay, DelayTimes};
 
+/// What each request to a member takes, where that counts.
+const REQUEST: Duration = Duration::from_millis(10);
 /// The smallest log: one header, and partial parity of 4 KiB.
 const SMALL: u64 = 8192;
 const FIRST: Range = Range::new(0, CHUNK);
@@ -430,5 +434,39 @@ fn old_headers_are_never_found_behind_one_that_is_torn() {
         write(&array, FIRST, 32).await.unwrap();
         assert_eq!(logged(heard(&journal)), [(0, 4096, true), (0, 8192, true)]);
         assert_eq!(header(&below[3], 0).await.unwrap().generation, 33);
+    });
+}
+
+/// Each log flushed all members that its own rows had changed, so that four logs flushed every member four times.
+#[test]
+fn logs_of_all_members_share_one_flush_of_each() {
+    block_on(async {
+        let below = disks(RING, 4);
+        four(RING).make(&below).await;
+        let delay = |disk| Arc::new(Delay::new(disk, DelayTimes::all(REQUEST))) as Node;
+        let (nodes, journal) = recorded(&below.into_iter().map(delay).collect::<Vec<_>>());
+        let array = opened(&nodes).await;
+        // Their parity is on four members.
+        let rows = || {
+            let writes = (0..4).map(|row| write(&array, Range::new(row * 3 * CHUNK, CHUNK), 7));
+            join_all(writes)
+        };
+        rows().await.into_iter().collect::<Result<(), _>>().unwrap();
+        heard(&journal);
+        rows().await.into_iter().collect::<Result<(), _>>().unwrap();
+        let all = heard(&journal);
+        let count = |member, is_it: &dyn Fn(&Heard) -> bool| {
+            let own = all.iter().filter(|one| one.member == member && !one.done);
+            own.filter(|one| is_it(one)).count()
+        };
+        let is_header = |one: &Heard| one.fua && one.range.is_some_and(|at| at.offset >= DISK);
+        for member in 0..4 {
+            assert_eq!(count(member, &is_header), 1, "headers of member {member}");
+            assert_eq!(
+                count(member, &Heard::is_flush),
+                1,
+                "flushes of member {member}"
+            );
+        }
     });
 }
