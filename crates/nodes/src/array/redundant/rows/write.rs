@@ -297,8 +297,8 @@ impl RedundantArray {
             for (bytes, _) in &failed {
                 columns.lost.add(bytes.part, bytes.range);
             }
+            // Logs hold the parity of what is written.
             if self.rows.journal.is_some() || self.rows.logs().is_some() {
-                // Logs hold the parity of what is written.
                 columns.forget_noted();
             }
             let members = StripeMembers {
@@ -340,9 +340,8 @@ impl RedundantArray {
                 // Which members failed is durable before the log forgets what they lack.
                 outcome.result = self.record(State::is_recorded).await;
             }
-            drop((ticket, mode));
             // A repair takes room of its own.
-            drop(room);
+            drop((ticket, mode, room));
             if outcome.result.is_ok() {
                 self.repair_failed(section, failed).await;
             }
