@@ -11,7 +11,7 @@ use engine::parity::{Kernel, power};
 use smallvec::smallvec;
 
 use super::layout::Row;
-use super::plan::{Bytes, Rebuild, find_read};
+use super::plan::{Bytes, find_read};
 use super::rebuild::{compute, front};
 use super::stripe_plan::{Method, Segment, StripePlan};
 use crate::blocks::slice;
@@ -21,19 +21,6 @@ use crate::blocks::slice;
 pub(in crate::array) struct MemberWrite {
     pub(in crate::array) bytes: Bytes,
     pub(in crate::array) data: IoBufs,
-}
-
-impl MemberWrite {
-    /// What of it lies in some columns.
-    fn within(&self, columns: Range) -> Option<Self> {
-        let (own, part) = (self.bytes.range, self.bytes.part);
-        let range = intersection(own, columns)?;
-        let skip = Range::new(0, range.offset - own.offset).len_usize();
-        Some(Self {
-            bytes: Bytes { part, range },
-            data: slice(&self.data, skip, range.len_usize()),
-        })
-    }
 }
 
 /// Where bytes of a row come from: the answers to the reads of its plan, and what is written.
@@ -56,53 +43,11 @@ pub(in crate::array) fn parity_writes(
     answers: &[IoBufs],
     new: &[MemberWrite],
 ) -> Vec<MemberWrite> {
-    join_writes(parity_within(plan, answers, new, None))
-}
-
-/// All that a plan writes in some columns: parity, and data of `new`.
-pub(in crate::array) fn window_writes(
-    plan: &StripePlan,
-    answers: &[IoBufs],
-    new: &[MemberWrite],
-    columns: Range,
-) -> Vec<MemberWrite> {
-    let mut writes = parity_within(plan, answers, new, Some(columns));
-    writes.extend(new.iter().filter_map(|write| write.within(columns)));
-    writes
-}
-
-/// The columns of `new`, cut at multiples of `len`: each window is computed and sent while it is in the processor's cache.
-pub(in crate::array) fn windows(
-    new: &[MemberWrite],
-    len: u64,
-) -> impl Iterator<Item = Range> + use<> {
-    let ranges = || new.iter().map(|write| write.bytes.range);
-    let mut at = ranges().map(|range| range.offset).min().unwrap_or(0);
-    let end = ranges().map(|range| range.end()).max().unwrap_or(0);
-    std::iter::from_fn(move || {
-        let next = (at / len).saturating_add(1).saturating_mul(len).min(end);
-        let window = Range::new(at, next.checked_sub(at).filter(|len| *len > 0)?);
-        at = next;
-        Some(window)
-    })
-}
-
-/// The parity that a plan writes, of all its columns or some.
-fn parity_within(
-    plan: &StripePlan,
-    answers: &[IoBufs],
-    new: &[MemberWrite],
-    columns: Option<Range>,
-) -> Vec<MemberWrite> {
     let source = Source { plan, answers, new };
     let mut writes: Vec<MemberWrite> = Vec::new();
     for segment in &plan.segments {
-        let range = match columns {
-            None => Some(segment.columns),
-            Some(columns) => intersection(segment.columns, columns),
-        };
-        let Some(range) = range else { continue };
-        let parities = source.compute(segment, range);
+        let parities = source.compute(segment);
+        let range = segment.columns;
         let mut push = |part: Option<usize>, parity: Option<Buffer>| {
             let (Some(part), Some(parity)) = (part, parity) else {
                 return;
@@ -115,13 +60,7 @@ fn parity_within(
         push(Some(plan.row.p), parities.p);
         push(plan.row.q, parities.q);
     }
-    writes
-}
-
-fn intersection(one: Range, other: Range) -> Option<Range> {
-    let start = one.offset.max(other.offset);
-    let end = one.end().min(other.end());
-    (start < end).then(|| Range::new(start, end - start))
+    join_writes(writes)
 }
 
 /// Makes one write of those to a member that touch; none overlaps another.
@@ -205,27 +144,23 @@ impl Source<'_> {
         slice(&write.data, skip.len_usize(), range.len_usize())
     }
 
-    /// The parities of `columns` of a segment.
-    fn compute(&self, segment: &Segment, columns: Range) -> Parities {
+    fn compute(&self, segment: &Segment) -> Parities {
         match segment.method {
             Method::DataAlone => Parities::default(),
-            Method::ReadModifyWrite => self.modify(segment, columns),
+            Method::ReadModifyWrite => self.modify(segment),
             Method::FullStripe | Method::ReconstructWrite => {
-                let data = self.all_data(segment, columns);
+                let data = self.all_data(segment);
                 let wanted = (self.plan.p, self.plan.q);
-                parities_of(&self.plan.row, &data, columns.len_usize(), wanted)
+                parities_of(&self.plan.row, &data, segment.columns.len_usize(), wanted)
             }
         }
     }
 
-    /// All data of columns of a segment as they are to be.
-    fn all_data(&self, segment: &Segment, columns: Range) -> Vec<(usize, IoBufs)> {
+    /// All data of a segment as they are to be.
+    fn all_data(&self, segment: &Segment) -> Vec<(usize, IoBufs)> {
         let row = &self.plan.row;
+        let columns = segment.columns;
         let given = segment.rebuild.as_ref().map(|rebuild| {
-            let rebuild = &Rebuild {
-                columns,
-                ..rebuild.clone()
-            };
             let computed = compute(rebuild, |bytes| self.old_bytes(bytes.part, bytes.range));
             let computed = computed.into_iter().map(Buffer::freeze);
             rebuild
@@ -251,8 +186,8 @@ impl Source<'_> {
     }
 
     /// Old parity, less the old data, plus the new.
-    fn modify(&self, segment: &Segment, columns: Range) -> Parities {
-        let plan = self.plan;
+    fn modify(&self, segment: &Segment) -> Parities {
+        let (plan, columns) = (self.plan, segment.columns);
         let changes: Vec<(usize, IoBufs)> = (segment.written.iter())
             .flat_map(|&part| {
                 [

@@ -432,11 +432,6 @@ impl Target {
         false
     }
 
-    /// Whether the fast path would not be tried in vain.
-    pub(super) fn may_answer_now(&self) -> bool {
-        self.waits.load(Ordering::Relaxed) == 0
-    }
-
     /// Whether it may be read on the fast path.
     pub(super) fn may_try_read(&self) -> bool {
         let may_read = |guard: &Arc<MemberGuard>| guard.may_try_read();

@@ -8,9 +8,7 @@ use super::writer::{TableRow, layouts, table};
 use crate::array::format::Level;
 use crate::array::parity::layout::Layout;
 use crate::array::parity::plan::Bytes;
-use crate::array::parity::stripe_compute::{
-    MemberWrite, join_writes, parity_writes, window_writes, windows,
-};
+use crate::array::parity::stripe_compute::{MemberWrite, join_writes, parity_writes};
 use crate::array::parity::stripe_plan::{
     Method, ParityTrust, StripeMembers, StripePlan, plan_stripe,
 };
@@ -132,14 +130,8 @@ impl Model {
                 slices.map(bytes::Bytes::from).collect()
             })
             .collect();
-        // All at once, or in windows that fit nothing else.
-        let writes = if fill.is_multiple_of(2) {
-            [parity_writes(&plan, &answers, &new), new].concat()
-        } else {
-            let windows = windows(&new, 5 * BLOCK);
-            let writes = windows.flat_map(|at| window_writes(&plan, &answers, &new, at));
-            writes.collect()
-        };
+        let mut writes = parity_writes(&plan, &answers, &new);
+        writes.extend(new);
         for write in join_writes(writes) {
             if !held[write.bytes.part] {
                 continue;

@@ -31,7 +31,7 @@ use super::columns::{Columns, held};
 use super::ppl_log::Logged;
 use super::ppl_mode::LogMode;
 use super::row_outcome::{Logging, RowOutcome, RowTicket};
-use super::row_send::{send_planned, send_writes};
+use super::row_send::send_row;
 use crate::blocks::slice;
 
 /// What becomes of a part of a write.
@@ -317,21 +317,18 @@ impl RedundantArray {
             let Some(answers) = read_all(&columns, &plan, &mut failed).await else {
                 continue;
             };
-            let (sent, ticket) = if mode.is_none() {
-                let sent = send_planned(&columns, (&plan, &answers), &new, flags).await;
-                (sent, None)
-            } else {
-                let mut writes = parity_writes(&plan, &answers, &new);
-                let is_kept = mode.as_deref() == Some(&LogMode::Kept);
-                let logged = self.log_pass(is_kept, &columns, row, (spans, &writes, &new));
-                let ticket = match logged.await {
-                    Logging::Done(ticket) => ticket,
-                    Logging::PlanAgain => continue,
-                    Logging::Failed(error) => return RowOutcome::refused(error),
-                };
-                writes.extend(new);
-                (send_writes(&columns, writes, flags).await, ticket)
+            let mut writes = parity_writes(&plan, &answers, &new);
+            let is_kept = mode.as_deref() == Some(&LogMode::Kept);
+            let ticket = match self
+                .log_pass(is_kept, &columns, row, (spans, &writes, &new))
+                .await
+            {
+                Logging::Done(ticket) => ticket,
+                Logging::PlanAgain => continue,
+                Logging::Failed(error) => return RowOutcome::refused(error),
             };
+            writes.extend(new);
+            let sent = send_row(&columns, writes, flags).await;
             let mut outcome = self.conclude_row(section.place(range), sent).await;
             if outcome.result.is_ok() && columns.lost.is_unsynced(range) {
                 self.note_fitting(section, &plan);

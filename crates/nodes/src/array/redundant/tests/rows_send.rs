@@ -1,4 +1,4 @@
-//! How a row reaches members: window by window on the fast path, and the rest together where one of them would block.
+//! How a row reaches members: on the fast path if it is short, and the other way where one of them would block.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,14 +9,10 @@ use block::{
 use testkit::{block_on, pattern, single};
 
 use super::disks;
-use super::kit::{DATA, Recipe, heard, open, read, recorded, write};
+use super::kit::{DATA, Heard, Recipe, heard, open, read, recorded, write};
 use crate::array::format::Level;
 
 const CHUNK: u64 = 4096;
-/// A row of four members.
-const ROW: Range = Range::new(0, 3 * CHUNK);
-/// Columns of a window in tests.
-const WINDOW: u64 = 1024;
 
 /// A disk that takes so many writes on the fast path, and would block then.
 #[derive(Debug)]
@@ -76,65 +72,72 @@ impl BlockDevice for Blocking {
     }
 }
 
-/// What each of four members gets of a row: places in its data, and whether durably. Member `n` takes `fast[n]` writes on the
-/// fast path.
-fn sent(fast: [usize; 4], flags: WriteFlags) -> Vec<Vec<(Range, bool)>> {
+/// What a member gets of a row: places in its data, and whether durably; and how many of these on the fast path.
+type Sent = (Vec<(Range, bool)>, usize);
+
+/// What members get of a row. Member `n` takes `fast[n]` writes on the fast path, the first of which is of an earlier row.
+fn sent(fast: &[usize], flags: WriteFlags) -> Vec<Sent> {
     block_on(async {
-        let below = disks(4);
-        Recipe::parity(Level::Raid5, 2, 4).make(&below).await;
-        let blocking = below.iter().zip(fast).map(|(child, left)| {
+        let below = disks(fast.len());
+        let parts = u32::try_from(fast.len()).unwrap();
+        Recipe::parity(Level::Raid5, 2, parts).make(&below).await;
+        let blocking = |(child, left): (&Node, &usize)| {
             Arc::new(Blocking {
                 child: child.clone(),
-                left: AtomicUsize::new(left),
-            }) as Node
-        });
-        let (nodes, journal) = recorded(&blocking.collect::<Vec<_>>());
+                left: AtomicUsize::new(*left),
+            })
+        };
+        let blocking: Vec<_> = below.iter().zip(fast).map(blocking).collect();
+        let nodes: Vec<Node> = blocking.iter().map(|disk| disk.clone() as Node).collect();
+        let (nodes, journal) = recorded(&nodes);
         let array = open(&nodes).await;
+        let row = Range::new(0, (u64::from(parts) - 1) * CHUNK);
         // Members know that it is dirty.
-        write(&array, ROW, 1).await.unwrap();
+        write(&array, row, 1).await.unwrap();
         heard(&journal);
-        array
-            .write(ROW, single(pattern(7, ROW)), flags)
-            .await
-            .unwrap();
+        let left = || {
+            blocking
+                .iter()
+                .map(|disk| disk.left.load(Ordering::Relaxed))
+        };
+        let before: Vec<usize> = left().collect();
+        let data = single(pattern(7, row));
+        array.write(row, data, flags).await.unwrap();
         let all = heard(&journal);
-        assert_eq!(read(&array, ROW).await, pattern(7, ROW));
-        let mut sent = vec![Vec::new(); 4];
-        for one in all.iter().filter(|one| !one.done && one.is_data()) {
-            let range = one.range.unwrap();
-            sent[one.member].push((Range::new(range.offset - DATA, range.len), one.fua));
-        }
-        sent
+        assert_eq!(read(&array, row).await, pattern(7, row));
+        let of_member = |(member, (before, left)): (usize, (usize, usize))| {
+            let own = all.iter().filter(|one| one.member == member);
+            let data = own.filter(|one| !one.done && one.is_data());
+            let place = |one: &Heard| {
+                let range = one.range.unwrap();
+                (Range::new(range.offset - DATA, range.len), one.fua)
+            };
+            (data.map(place).collect(), before - left)
+        };
+        let taken = before.into_iter().zip(left());
+        taken.enumerate().map(of_member).collect()
     })
 }
 
-/// Windows up to `end`, and what is left behind them in one piece.
-fn windows_to(end: u64) -> Vec<(Range, bool)> {
-    let windows = (0..end / WINDOW).map(|n| Range::new(n * WINDOW, WINDOW));
-    let rest = Range::new(end, CHUNK - end);
-    let rest = (!rest.is_empty()).then_some(rest);
-    windows.chain(rest).map(|range| (range, false)).collect()
+fn once(is_durable: bool, fast: usize) -> Sent {
+    (vec![(Range::new(0, CHUNK), is_durable)], fast)
 }
 
 #[test]
-fn a_member_that_would_block_gets_the_rest_of_a_row_in_one_request() {
-    // The first row takes four of each.
-    let sent = sent([100, 100, 6, 100], WriteFlags::empty());
-    let whole = windows_to(CHUNK);
-    assert_eq!(
-        sent,
-        [whole.clone(), whole.clone(), windows_to(2048), whole]
-    );
+fn a_short_row_is_written_on_the_fast_path_and_the_other_way_where_a_member_would_block() {
+    let sent = sent(&[9, 9, 1, 9], WriteFlags::empty());
+    let fast = once(false, 1);
+    assert_eq!(sent, [fast.clone(), fast.clone(), once(false, 0), fast]);
 }
 
 #[test]
-fn what_is_to_be_durable_is_one_request_for_each_member_and_not_on_the_fast_path() {
-    let sent = sent([100; 4], WriteFlags::FUA);
-    assert_eq!(sent, vec![vec![(Range::new(0, CHUNK), true)]; 4]);
+fn what_is_to_be_durable_is_not_written_on_the_fast_path() {
+    assert_eq!(sent(&[9; 4], WriteFlags::FUA), vec![once(true, 0); 4]);
 }
 
 #[test]
-fn members_that_always_block_get_a_row_in_one_request_each() {
-    let sent = sent([0; 4], WriteFlags::empty());
-    assert_eq!(sent, vec![vec![(Range::new(0, CHUNK), false)]; 4]);
+fn a_long_row_is_left_to_the_ring() {
+    // 80 KiB of 20 members.
+    let sent = sent(&[9; 20], WriteFlags::empty());
+    assert_eq!(sent, vec![once(false, 0); 20]);
 }
