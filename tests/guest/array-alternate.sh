@@ -12,6 +12,7 @@
 #: disk E 12M
 #: disk PATTERN 16M
 #: timeout 600
+#: long
 
 . /guest/arrays.sh
 

@@ -13,6 +13,7 @@
 #: disk E 10M
 #: disk PATTERN 16M
 #: timeout 600
+#: long
 
 . /guest/arrays.sh
 

@@ -124,7 +124,9 @@ fn what_was_read_is_not_read_again_after_a_forced_detach() {
     let expected = bytes_at(&image, 0, usize::try_from(SIZE).expect("it fits"));
     assert!(read(&device) == expected);
     let after = bytes_read(port) - before;
-    assert!(after <= OPEN_MAX, "{after} bytes were read again");
+    // The write that was cut off is not in the cache: its granule of 128 KiB is read again.
+    let most = OPEN_MAX + 128 * 1024;
+    assert!(after <= most, "{after} bytes were read again");
     world.run(&["detach", &device]).ok();
     world.assert_clean();
 }

@@ -263,7 +263,7 @@ fn clippy() -> Result<()> {
 }
 
 fn in_guest() -> Result<()> {
-    guest::run(&guest::Args::default())
+    guest::run(&guest::Args::brief())
 }
 
 fn soak_briefly() -> Result<()> {

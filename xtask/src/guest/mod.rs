@@ -50,6 +50,19 @@ pub(crate) struct Args {
     /// The server's command with {disk} and {port}; ours when not given.
     #[arg(long)]
     server: Option<String>,
+    /// Leave out those that are long.
+    #[arg(skip)]
+    is_brief: bool,
+}
+
+impl Args {
+    /// All tests but those that are long, for the checks of every change.
+    pub(crate) fn brief() -> Self {
+        Self {
+            is_brief: true,
+            ..Self::default()
+        }
+    }
 }
 
 /// A test of the guest.
@@ -157,12 +170,15 @@ fn tests(args: &Args) -> Result<Vec<GuestTest>> {
         && (args.scripts.is_empty() || args.scripts.iter().any(|name| name == LAB));
     let mut tests = Vec::new();
     for path in chosen(&args.scripts)? {
+        let wants = script::wants(&read(&path)?);
+        let wants = wants.with_context(|| format!("in {}", path.display()))?;
+        if wants.is_long && args.is_brief {
+            continue;
+        }
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         tests.push(GuestTest {
             name: name.into_owned(),
-            timeout_s: script::wants(&read(&path)?)
-                .with_context(|| format!("in {}", path.display()))?
-                .timeout_s,
+            timeout_s: wants.timeout_s,
             script: Some(path),
         });
     }

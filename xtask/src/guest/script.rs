@@ -8,6 +8,7 @@
 //! #: outboard              our binary is in the guest, and the host's part has it
 //! #: outboard host          only the host's part has it
 //! #: processors 1          of the guest's machine, 2 by default
+//! #: long                  the checks of every change leave it out: it does often what another script does once
 //! #: host                  what follows is no part of the guest's script: it is the host's, see `host`
 //! ```
 //!
@@ -54,6 +55,7 @@ pub(super) struct Wants {
     pub(super) timeout_s: u64,
     pub(super) outboard: BinaryUse,
     pub(super) processors: u32,
+    pub(super) is_long: bool,
 }
 
 /// Where our binary is run.
@@ -89,6 +91,7 @@ pub(super) fn wants(script: &str) -> Result<Wants> {
         timeout_s: DEFAULT_TIMEOUT,
         outboard: BinaryUse::Nowhere,
         processors: DEFAULT_PROCESSORS,
+        is_long: false,
     };
     let (guests, _) = halves(script);
     for line in guests.lines().filter_map(|line| line.strip_prefix("#:")) {
@@ -111,8 +114,9 @@ pub(super) fn wants(script: &str) -> Result<Wants> {
             ["outboard"] => wants.outboard = BinaryUse::Guest,
             ["outboard", "host"] => wants.outboard = BinaryUse::Host,
             ["processors", count @ ("1" | "2")] => wants.processors = count.parse()?,
+            ["long"] => wants.is_long = true,
             _ => bail!(
-                "#:{line} is neither serve, root, disk, timeout, outboard, processors nor host"
+                "#:{line} is neither serve, root, disk, timeout, outboard, processors, long nor host"
             ),
         }
     }

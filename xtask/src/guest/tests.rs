@@ -70,7 +70,7 @@ fn an_archive_has_each_folder_once_and_ends_where_another_can_follow() {
 
 #[test]
 fn a_script_says_what_it_needs_in_its_comments() {
-    let text = "#: serve DISK 512M\n#: root OTHER 1G\n#: disk A 24M\n#: timeout 60\n#: outboard host\n#: processors 1\necho '#: not this'\n";
+    let text = "#: serve DISK 512M\n#: root OTHER 1G\n#: disk A 24M\n#: timeout 60\n#: outboard host\n#: processors 1\n#: long\necho '#: not this'\n";
     assert_eq!(
         wants(text).unwrap(),
         Wants {
@@ -93,10 +93,15 @@ fn a_script_says_what_it_needs_in_its_comments() {
             timeout_s: 60,
             outboard: BinaryUse::Host,
             processors: 1,
+            is_long: true,
         }
     );
     assert_eq!(wants("#: outboard\n").unwrap().outboard, BinaryUse::Guest);
-    assert_eq!(wants("true\n").unwrap().processors, DEFAULT_PROCESSORS);
+    let bare = wants("true\n").unwrap();
+    assert_eq!(
+        (bare.processors, bare.is_long),
+        (DEFAULT_PROCESSORS, false)
+    );
 }
 
 #[test]
