@@ -98,10 +98,7 @@ fn a_script_says_what_it_needs_in_its_comments() {
     );
     assert_eq!(wants("#: outboard\n").unwrap().outboard, BinaryUse::Guest);
     let bare = wants("true\n").unwrap();
-    assert_eq!(
-        (bare.processors, bare.is_long),
-        (DEFAULT_PROCESSORS, false)
-    );
+    assert_eq!((bare.processors, bare.is_long), (DEFAULT_PROCESSORS, false));
 }
 
 #[test]

@@ -41,8 +41,12 @@ pub fn text(examination: &Examination, verdict: &Verdict) -> String {
             || "something else comes".to_owned(),
             |part| format!("the {part} comes"),
         );
+        let most = match next.unknown.first() {
+            Some(unknown) => format!(" at most, for what the {unknown} carries is not known"),
+            None => String::new(),
+        };
         let line = format!(
-            "Next, {part} at {}: {} times what it is now.",
+            "Next, {part} at {}{most}: {} times what it is now.",
             next.rate,
             significant(next.times)
         );

@@ -56,6 +56,9 @@ pub struct NextBottleneck {
     pub rate: Rate,
     /// How many times the throughput of now.
     pub times: f64,
+    /// The stages of which no end is known: one of them may come before this rate.
+    #[serde(default)]
+    pub unknown: Vec<Stage>,
 }
 
 /// The bottleneck of the I/O path.
@@ -367,16 +370,40 @@ impl<'a> Analysis<'a> {
             let out = |part: &Stage| sub.replaced.contains(part);
             limiter.iter().all(out) && sub.rate.0 > rate * PASSED
         });
-        let reached = without.map(|sub| (self.explain(sub), sub.rate));
-        let without = cause.and_then(|cause| cause.without(self.examination.rate));
-        let without = without.map(|rate| (Some(Stage::Disk), rate));
-        let all = wall.into_iter().chain(reached).chain(without);
+        let without: Vec<&Substitution> = without.collect();
+        let reached = without.iter().map(|sub| (self.explain(sub), sub.rate));
+        let caused = cause.and_then(|cause| cause.without(self.examination.rate));
+        let caused = caused.map(|rate| (Some(Stage::Disk), rate));
+        let all = wall.into_iter().chain(reached).chain(caused);
         let (part, wall) = all.min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+        let unknown = self.unknown_below(wall, limiter, &without);
         (rate > 0.0).then(|| NextBottleneck {
-            part,
+            part: part.filter(|_| unknown.is_empty()),
             rate: wall,
             times: wall.0 / rate,
+            unknown,
         })
+    }
+
+    /// Stages that could not be measured and may carry less than `wall`: none of the measurements `without` the limiter that
+    /// they were part of came up to it.
+    fn unknown_below(
+        &self,
+        wall: Rate,
+        limiter: &[Stage],
+        without: &[&Substitution],
+    ) -> Vec<Stage> {
+        let carried = |part: &Stage| {
+            let mut with = without.iter().filter(|sub| !sub.replaced.contains(part));
+            with.any(|sub| sub.rate.0 >= wall.0)
+        };
+        let unmeasured = self.examination.unmeasured.iter().map(|one| one.part);
+        let mut unknown: Vec<Stage> = unmeasured
+            .filter(|part| self.examination.way.contains(part) && !limiter.contains(part))
+            .filter(|part| self.bound_of(*part).is_none() && !carried(part))
+            .collect();
+        unknown.dedup();
+        unknown
     }
 
     /// The part that the target meets when it is as fast as this substitute.

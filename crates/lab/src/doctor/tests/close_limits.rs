@@ -148,6 +148,32 @@ fn threads_and_quotas_of_another_machine_are_counted_with_their_waiting() {
     }
 }
 
+/// Behind the wire lay a slower disk of another machine, and a part that is far faster was said to come next.
+#[test]
+fn what_comes_next_is_an_upper_limit_while_a_part_behind_it_is_not_known() {
+    let mut e = way(
+        &[Stage::Client, Stage::Wire, Stage::Server, Stage::Disk],
+        11.0,
+    );
+    e.bounds = vec![
+        alone(Stage::Wire, 11.2),
+        alone(Stage::Client, 33.0),
+        alone(Stage::Server, 90.0),
+    ];
+    e.note_unmeasured(Stage::Disk, "it is another machine's");
+    let verdict = diagnose(&e);
+    assert_eq!(verdict.limiter, [Stage::Wire], "{verdict:#?}");
+    let next = verdict.next.expect("an upper limit");
+    assert_eq!(
+        (next.part, next.rate, next.unknown),
+        (None, rate(33.0), vec![Stage::Disk])
+    );
+    // The disk carried that much without the wire.
+    e.substitutions = vec![without(&[Stage::Wire], 40.0)];
+    let next = diagnose(&e).next.expect("what comes next");
+    assert_eq!((next.part, next.unknown), (Some(Stage::Client), vec![]));
+}
+
 /// A disk that did not move the bytes is another one.
 #[test]
 fn only_a_disk_that_moved_the_bytes_is_a_bound() {
