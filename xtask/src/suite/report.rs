@@ -133,13 +133,24 @@ impl Report {
         }
     }
 
-    /// The end of a run.
-    pub(super) fn print(&mut self, built: Duration, ran: Duration, cpu_seconds: f64) {
-        self.times.sort();
-        println!("\nthe slowest tests:");
-        for (took, name) in self.times.iter().rev().take(SLOWEST) {
+    /// Tests that have ended.
+    pub(super) const fn ended(&self) -> usize {
+        self.times.len()
+    }
+
+    /// The slowest of those that ended after so many others.
+    pub(super) fn print_slowest(&self, after: usize) {
+        let mut times: Vec<_> = self.times.iter().skip(after).collect();
+        times.sort();
+        for (took, name) in times.into_iter().rev().take(SLOWEST) {
             println!("{:>8.1} s  {name}", took.as_secs_f64());
         }
+    }
+
+    /// The end of a run.
+    pub(super) fn print(&self, built: Duration, ran: Duration, cpu_seconds: f64) {
+        println!("\nthe slowest tests:");
+        self.print_slowest(0);
         if !self.skipped.is_empty() {
             println!(
                 "\n{} tests were skipped:\n  {}",

@@ -94,14 +94,10 @@ impl ResyncOptions {
         u64::from(self.members.saturating_sub(parities).max(1))
     }
 
-    /// One member: superblocks, a journal and the load's own file besides.
+    /// One member: the array has room for superblocks, a journal and the load's own file besides.
     fn member_size(&self) -> Bytes {
-        let own = self
-            .bytes
-            .0
-            .div_ceil(self.data_members())
-            .next_multiple_of(MIB);
-        Bytes(own.saturating_add(128 * MIB))
+        let all = self.bytes.0.saturating_add(128 * MIB);
+        Bytes(all.div_ceil(self.data_members()).next_multiple_of(MIB))
     }
 
     /// What the action copies, as far as it is known before.

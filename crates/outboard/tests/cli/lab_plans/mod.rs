@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use ::lab::plan::{Job, Plan};
 use ::lab::tools::Tool;
+use ::lab::units::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use testkit::requires;
@@ -145,11 +146,17 @@ impl Ground {
     }
 }
 
-/// Gives the slow halves of mirrors that are resynced [`SLOW_HALF`].
+/// What an array with parity copies in a short run: while it grows it yields to users, for minutes with more.
+const COPIED: Bytes = Bytes(16 << 20);
+
+/// Gives the slow halves of mirrors that are resynced [`SLOW_HALF`], and arrays with parity less to copy.
 fn hasten(plan: &mut Plan) {
     for workload in &mut plan.workloads {
         if let Job::Tool(Tool::Resync(options)) = &mut workload.job {
             options.half = options.half.take().map(|_| SLOW_HALF.to_owned());
+            if options.level > 1 {
+                options.bytes = COPIED;
+            }
         }
     }
 }
