@@ -128,9 +128,9 @@ end_reshape)
     ;;
 cuts)
     cat cuts
-    # Most of them are in the midst of a reshape, at different places.
+    # Most of them are in the midst of a reshape, at different places; on a busy machine some are at the same one.
     places=$(grep "pos'n" cuts | sort -u | wc -l)
-    test $places -ge 8 || {
+    test $places -ge 5 || {
         echo "only $places places"
         exit 1
     }
