@@ -148,7 +148,7 @@ fn threads_and_quotas_of_another_machine_are_counted_with_their_waiting() {
     }
 }
 
-/// Behind the wire lay a slower disk of another machine, and a part that is far faster was said to come next.
+/// Behind the wire lay a slower disk of another machine, and a part that is far faster was named as the next limit.
 #[test]
 fn what_comes_next_is_an_upper_limit_while_a_part_behind_it_is_not_known() {
     let mut e = way(
