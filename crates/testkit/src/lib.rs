@@ -2,6 +2,7 @@
 //!
 //! * [`MemDisk`] is a plain disk in memory, [`FaultDisk`] fails as planned, [`CrashDisk`] loses
 //!   what was not flushed, [`HeldDisk`] holds every request until the test lets it go.
+//! * [`forward!`](crate::forward!) hands the methods of a disk to the one below it.
 //! * [`Model`] is what a disk should hold after a list of [`Op`]s. [`check_against_model`],
 //!   [`check_in_batches`], [`check_crashes`] and [`check_dropped_futures`] drive any node against
 //!   it; [`ops`] makes the lists for proptest.
@@ -21,6 +22,7 @@ mod check;
 mod crash_disk;
 mod data;
 mod fault_disk;
+mod forward;
 mod held_disk;
 mod image;
 mod mem_disk;

@@ -11,7 +11,9 @@ pub(crate) use full_run::full_run;
 pub(crate) use layers::layered;
 pub(crate) use long::long;
 #[cfg(test)]
-pub(crate) use noise::{NOISY, Noise, NoisyMachine, STATIONARY};
+pub(crate) use noise::{
+    NOISY, Noise, NoisyMachine, STATIONARY, intervals_held, is_wrong, verdicts,
+};
 
 use lab::checks::cache::{Dropped, Server};
 use lab::checks::ceiling::{Ceiling, CeilingSource};

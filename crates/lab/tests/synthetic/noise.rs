@@ -1,6 +1,9 @@
-//! Simulated noise: what makes two measurements of the same differ, with neighbours in time that share it.
+//! Simulated noise: what makes two measurements of the same differ, with neighbours in time that share it; and what runs on
+//! equal targets make of it.
 
-use lab::stats::Rng;
+use lab::report::Summary;
+use lab::stats::{Rng, Verdict, median};
+use lab::store::RunRecord;
 
 /// The noise of a machine and its targets; parts of the rate.
 #[derive(Clone, Copy)]
@@ -80,4 +83,32 @@ impl NoisyMachine {
         }
         log.exp()
     }
+}
+
+/// The verdicts of a run: of each test, and of all together.
+pub(crate) fn verdicts(summary: &Summary) -> Vec<Verdict> {
+    let tests = summary.comparisons.iter();
+    let tests = tests.filter_map(|test| test.comparison);
+    let all = tests.chain(summary.overall.iter().map(|found| found.comparison));
+    all.map(|found| found.verdict).collect()
+}
+
+/// Of equal targets.
+pub(crate) fn is_wrong(found: Verdict) -> bool {
+    matches!(found, Verdict::Faster | Verdict::Slower)
+}
+
+/// How many intervals a run has, and how many of them hold the median of the run after it.
+pub(crate) fn intervals_held(summary: &Summary, next: &RunRecord) -> (u32, u32) {
+    let (mut figures, mut held) = (0, 0);
+    for row in &summary.rows {
+        let cells = next.cells_of(row.workload, row.target);
+        let next: Vec<f64> = cells
+            .filter_map(|cell| Some(cell.headline()?.value))
+            .collect();
+        let interval = row.headline.expect("each test has a figure");
+        figures += 1;
+        held += u32::from(interval.contains(median(&next).expect("it was measured")));
+    }
+    (figures, held)
 }

@@ -3,10 +3,7 @@
 
 use std::sync::Arc;
 
-use block::{
-    BlockDevice, Extent, ExtentKind, Geometry, Identity, IoBufs, IoFuture, Node, Range, TryIo,
-    WriteFlags,
-};
+use block::{BlockDevice, Extent, ExtentKind, IoBufs, IoFuture, Node, Range, TryIo, WriteFlags};
 use proptest::prelude::*;
 
 use super::{
@@ -57,9 +54,7 @@ impl Pass {
 }
 
 impl BlockDevice for Pass {
-    fn geometry(&self) -> &Geometry {
-        self.child.geometry()
-    }
+    crate::forward!(child: geometry, write_zeroes, trim, identity);
 
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
         let len = if self.wrong == Wrong::Short {
@@ -88,14 +83,6 @@ impl BlockDevice for Pass {
         self.child.flush()
     }
 
-    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.child.write_zeroes(range, flags)
-    }
-
-    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        self.child.trim(range)
-    }
-
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
         let claimed = match self.wrong {
             Wrong::Holes => range,
@@ -108,10 +95,6 @@ impl BlockDevice for Pass {
                 kind: ExtentKind::Hole,
             }])
         })
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        self.child.identity()
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -6,9 +6,10 @@
 
 use crate::report::{Summary, compare_runs};
 use crate::runner::block_order;
-use crate::stats::{Verdict, median};
 use crate::store::RunRecord;
-use crate::synthetic::{self, NOISY, Noise, NoisyMachine, STATIONARY};
+use crate::synthetic::{
+    self, NOISY, Noise, NoisyMachine, STATIONARY, intervals_held, is_wrong, verdicts,
+};
 use crate::units::{Nanos, SECOND, round};
 
 /// Simulated runs of each noise and number of blocks.
@@ -52,10 +53,6 @@ struct Rates {
     held: u32,
 }
 
-fn is_wrong(found: Verdict) -> bool {
-    matches!(found, Verdict::Faster | Verdict::Slower)
-}
-
 fn simulated(noise: Noise, blocks: u32, runs: u32) -> Rates {
     let mut rates = Rates::default();
     let mut first = synthetic::run(blocks);
@@ -65,27 +62,19 @@ fn simulated(noise: Noise, blocks: u32, runs: u32) -> Rates {
         fill(&mut first, &mut machine, u64::from(seed));
         fill(&mut second, &mut machine, u64::from(seed) + 1_000_000);
         let summary = Summary::of(&first);
-        let tests = summary.comparisons.iter();
-        let tests = tests.filter_map(|test| test.comparison);
-        let said = tests.chain(summary.overall.iter().map(|found| found.comparison));
-        let said: Vec<bool> = said.map(|found| is_wrong(found.verdict)).collect();
-        assert_eq!(said.len(), 5);
+        let all = verdicts(&summary);
+        assert_eq!(all.len(), 5);
         rates.runs += 1;
         rates.tests += 5;
-        let wrong = said.iter().filter(|wrong| **wrong).count();
+        let wrong = all.into_iter().filter(|found| is_wrong(*found)).count();
         rates.wrong += u32::try_from(wrong).unwrap();
         rates.runs_wrong += u32::from(wrong > 0);
         let compared = compare_runs(&first, &second).tests;
         let mut compared = compared.iter().filter_map(|test| test.comparison);
         rates.pairs_wrong += u32::from(compared.any(|found| is_wrong(found.verdict)));
-        for row in &summary.rows {
-            let cells = second.cells_of(row.workload, row.target);
-            let next: Vec<f64> = cells
-                .filter_map(|cell| Some(cell.headline()?.value))
-                .collect();
-            rates.figures += 1;
-            rates.held += u32::from(row.headline.unwrap().contains(median(&next).unwrap()));
-        }
+        let (figures, held) = intervals_held(&summary, &second);
+        rates.figures += figures;
+        rates.held += held;
     }
     rates
 }

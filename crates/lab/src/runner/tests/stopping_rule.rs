@@ -13,9 +13,10 @@ use crate::report::Summary;
 use crate::runner::Silent;
 use crate::runner::blocks::{BlockPlan, CellResult, Executor, StopReason, run_blocks};
 use crate::runner::schedule::CellSlot;
-use crate::stats::{Verdict, median};
 use crate::store::{Cell, RunRecord, Status};
-use crate::synthetic::{self, NOISY, Noise, NoisyMachine, STATIONARY};
+use crate::synthetic::{
+    self, NOISY, Noise, NoisyMachine, STATIONARY, intervals_held, is_wrong, verdicts,
+};
 use crate::units::{Nanos, SECOND, round};
 
 /// Simulated runs of each line.
@@ -124,26 +125,17 @@ fn simulated(noise: Noise, plan: &Plan) -> Rates {
         simulate(&mut first, &template, &mut machine, seed);
         simulate(&mut second, &template, &mut machine, seed + 1_000_000);
         let summary = Summary::of(&first);
-        let of_tests = summary.comparisons.iter();
-        let of_tests = of_tests.filter_map(|test| test.comparison);
-        let all = of_tests.chain(summary.overall.iter().map(|found| found.comparison));
-        let all: Vec<Verdict> = all.map(|found| found.verdict).collect();
+        let all = verdicts(&summary);
         assert_eq!(all.len(), tests + 1);
-        let is_wrong = |found: &Verdict| matches!(found, Verdict::Faster | Verdict::Slower);
-        rates.runs_wrong += u32::from(all.iter().any(is_wrong));
+        rates.runs_wrong += u32::from(all.into_iter().any(is_wrong));
         rates.precise += u32::from(first.status == Status::Precise);
         *rates
             .blocks
             .entry(first.cells.len() / (tests * 2))
             .or_default() += 1;
-        for row in &summary.rows {
-            let cells = second.cells_of(row.workload, row.target);
-            let next: Vec<f64> = cells
-                .filter_map(|cell| Some(cell.headline()?.value))
-                .collect();
-            rates.figures += 1;
-            rates.held += u32::from(row.headline.unwrap().contains(median(&next).unwrap()));
-        }
+        let (figures, held) = intervals_held(&summary, &second);
+        rates.figures += figures;
+        rates.held += held;
     }
     rates
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Range, WriteFlags};
+use block::{BlockDevice, IoBufs, IoFuture, Node, Range};
 use nbd_proto::{Command, CommandFlags};
 use testkit::{HeldDisk, MemDisk};
 use tokio::io::AsyncReadExt;
@@ -20,40 +20,10 @@ const LONG: Duration = Duration::from_secs(10);
 struct EmptyReads(Node);
 
 impl BlockDevice for EmptyReads {
-    fn geometry(&self) -> &Geometry {
-        self.0.geometry()
-    }
+    testkit::forward!(0: geometry, write, flush, write_zeroes, trim, extents, identity, settle);
 
     fn read(&self, _range: Range) -> IoFuture<'_, IoBufs> {
         Box::pin(async { Ok(IoBufs::new()) })
-    }
-
-    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.0.write(range, data, flags)
-    }
-
-    fn flush(&self) -> IoFuture<'_, ()> {
-        self.0.flush()
-    }
-
-    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.0.write_zeroes(range, flags)
-    }
-
-    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        self.0.trim(range)
-    }
-
-    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        self.0.extents(range)
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        self.0.identity()
-    }
-
-    fn settle(&self) -> IoFuture<'_, ()> {
-        self.0.settle()
     }
 }
 

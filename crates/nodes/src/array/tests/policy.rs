@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use block::{BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Range, WriteFlags};
+use block::{BlockDevice, IoBufs, IoFuture, Node, Range, WriteFlags};
 use testkit::{CrashDisk, MemDisk, block_on, pattern, single};
 
 use super::super::format::{Level, Version};
@@ -168,43 +168,13 @@ impl Watched {
 }
 
 impl BlockDevice for Watched {
-    fn geometry(&self) -> &Geometry {
-        self.child.geometry()
-    }
-
-    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        self.child.read(range)
-    }
+    testkit::forward!(child: geometry, read, flush, write_zeroes, trim, extents, identity, settle);
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(async move {
             self.keep_images();
             self.child.write(range, data, flags).await
         })
-    }
-
-    fn flush(&self) -> IoFuture<'_, ()> {
-        self.child.flush()
-    }
-
-    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.child.write_zeroes(range, flags)
-    }
-
-    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        self.child.trim(range)
-    }
-
-    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        self.child.extents(range)
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        self.child.identity()
-    }
-
-    fn settle(&self) -> IoFuture<'_, ()> {
-        self.child.settle()
     }
 }
 

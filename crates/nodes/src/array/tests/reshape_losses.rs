@@ -23,6 +23,17 @@ const TO_FIVE: NewShape = NewShape {
     chunk: None,
 };
 
+/// The array, written whole, that is to become one of all five disks; and what was written.
+async fn growing() -> (Five, Arc<Array>, Range) {
+    let bitmap = ConsistencyChoice::Bitmap(Some(16 * KIB));
+    let five = Five::new(5, Version::V1_2, bitmap).await;
+    let array = five.open().await;
+    let old = whole(&array);
+    write(&array, old, 1).await;
+    array.reshape(TO_FIVE).await.unwrap();
+    (five, array, old)
+}
+
 /// Units that cannot be read, of the first `len` bytes; all others hold the pattern.
 async fn unreadable(array: &Array, len: u64) -> Vec<Range> {
     let mut lost = Vec::new();
@@ -62,12 +73,7 @@ async fn reshape_with_losses(five: &Five, mut array: Arc<Array>, reopens: bool) 
 fn a_reshape_goes_on_past_what_no_member_has_and_what_is_lost_stays_an_error() {
     for reopens in [false, true] {
         block_on(async {
-            let bitmap = ConsistencyChoice::Bitmap(Some(16 * KIB));
-            let five = Five::new(5, Version::V1_2, bitmap).await;
-            let array = five.open().await;
-            let old = whole(&array);
-            write(&array, old, 1).await;
-            array.reshape(TO_FIVE).await.unwrap();
+            let (five, array, old) = growing().await;
             five.spoil_two();
             let mut events = array.events();
             let array = reshape_with_losses(&five, array, reopens).await;
@@ -106,12 +112,7 @@ fn a_reshape_goes_on_past_what_no_member_has_and_what_is_lost_stays_an_error() {
 #[test]
 fn what_a_missing_member_has_next_to_it_is_not_lost_with_it_but_waits_for_a_spare() {
     block_on(async {
-        let bitmap = ConsistencyChoice::Bitmap(Some(16 * KIB));
-        let five = Five::new(5, Version::V1_2, bitmap).await;
-        let array = five.open().await;
-        let old = whole(&array);
-        write(&array, old, 1).await;
-        array.reshape(TO_FIVE).await.unwrap();
+        let (five, array, old) = growing().await;
         array.fail("d").await.unwrap();
         five.spoil();
         let why = array.by_hand().work().await.unwrap_err().to_string();
@@ -134,12 +135,7 @@ fn what_a_missing_member_has_next_to_it_is_not_lost_with_it_but_waits_for_a_spar
 #[test]
 fn what_a_reshape_lost_can_be_written_again_and_data_next_to_it_as_well() {
     block_on(async {
-        let bitmap = ConsistencyChoice::Bitmap(Some(16 * KIB));
-        let five = Five::new(5, Version::V1_2, bitmap).await;
-        let array = five.open().await;
-        let old = whole(&array);
-        write(&array, old, 1).await;
-        array.reshape(TO_FIVE).await.unwrap();
+        let (five, array, old) = growing().await;
         five.spoil_two();
         let array = reshape_with_losses(&five, array, false).await;
         let lost = unreadable(&array, old.len).await;
@@ -196,9 +192,9 @@ fn a_reshape_that_cannot_note_what_is_lost_waits_and_a_spare_is_rebuilt_meanwhil
         let pause = array.status().reshape_pause.expect("it waits");
         assert!(pause.done > 0 && pause.done < pause.of, "{pause:?}");
         assert!(pause.why.contains("no member has it"), "{pause:?}");
-        let told = std::iter::from_fn(|| events.try_recv().ok());
+        let sent = std::iter::from_fn(|| events.try_recv().ok());
         let is_it = |event| matches!(event, ArrayEvent::ReshapePaused { .. });
-        assert_eq!(told.filter(|event| is_it(event.clone())).count(), 1);
+        assert_eq!(sent.filter(|event| is_it(event.clone())).count(), 1);
         let new: Node = Arc::new(MemDisk::new(DISK));
         disks[2] = new.clone();
         let new = Candidate::local("new", new);

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use block::{BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Range, WriteFlags};
+use block::{BlockDevice, Geometry, IoFuture, Node, Range, WriteFlags};
 use futures_util::future::join;
 use testkit::{HeldDisk, MemDisk, block_on, gather, pattern, single};
 
@@ -18,34 +18,8 @@ struct Growing {
 }
 
 impl BlockDevice for Growing {
-    fn geometry(&self) -> &Geometry {
-        self.disk.geometry()
-    }
-    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        self.disk.read(range)
-    }
-    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.disk.write(range, data, flags)
-    }
-    fn flush(&self) -> IoFuture<'_, ()> {
-        self.disk.flush()
-    }
-    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.disk.write_zeroes(range, flags)
-    }
-    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        self.disk.trim(range)
-    }
-    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        self.disk.extents(range)
-    }
-    fn identity(&self) -> Option<Identity> {
-        self.disk.identity()
-    }
+    testkit::forward!(disk: geometry, read, write, flush, write_zeroes, trim, extents, identity, settle);
 
-    fn settle(&self) -> IoFuture<'_, ()> {
-        self.disk.settle()
-    }
     fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(std::future::ready(Ok(self.next.clone())))
     }

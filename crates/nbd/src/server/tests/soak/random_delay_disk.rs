@@ -3,10 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use block::{
-    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Range, TryIo,
-    WriteFlags,
-};
+use block::{BlockDevice, FileRegion, IoBufs, IoFuture, Node, Range, TryIo, WriteFlags};
 
 use super::super::Dice;
 
@@ -37,9 +34,7 @@ impl RandomDelayDisk {
 }
 
 impl BlockDevice for RandomDelayDisk {
-    fn geometry(&self) -> &Geometry {
-        self.child.geometry()
-    }
+    testkit::forward!(child: geometry, write_zeroes, trim, extents, identity, settle);
 
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
         Box::pin(async move {
@@ -60,26 +55,6 @@ impl BlockDevice for RandomDelayDisk {
             self.dawdle().await;
             self.child.flush().await
         })
-    }
-
-    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.child.write_zeroes(range, flags)
-    }
-
-    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        self.child.trim(range)
-    }
-
-    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        self.child.extents(range)
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        self.child.identity()
-    }
-
-    fn settle(&self) -> IoFuture<'_, ()> {
-        self.child.settle()
     }
 
     fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {

@@ -3,10 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use block::{
-    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Operation, Range, TryIo,
-    WriteFlags,
-};
+use block::{BlockDevice, IoBufs, IoFuture, Node, Operation, Range, TryIo, WriteFlags};
 use testkit::single;
 
 use super::super::RedundantArray;
@@ -414,13 +411,7 @@ impl Recorder {
 }
 
 impl BlockDevice for Recorder {
-    fn geometry(&self) -> &Geometry {
-        self.child.geometry()
-    }
-
-    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        self.child.read(range)
-    }
+    testkit::forward!(child: geometry, read, extents, identity, settle, try_read);
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         let fua = flags.contains(WriteFlags::FUA);
@@ -440,22 +431,6 @@ impl BlockDevice for Recorder {
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
         self.follow(Operation::Trim, Some(range), false, self.child.trim(range))
-    }
-
-    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        self.child.extents(range)
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        self.child.identity()
-    }
-
-    fn settle(&self) -> IoFuture<'_, ()> {
-        self.child.settle()
-    }
-
-    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
-        self.child.try_read(range, into)
     }
 
     fn try_write(&self, range: Range, data: &[u8]) -> TryIo {

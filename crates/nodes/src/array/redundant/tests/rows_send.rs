@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use block::{
-    BlockDevice, Extent, Geometry, Identity, IoBufs, IoFuture, Node, Range, TryIo, WriteFlags,
-};
+use block::{BlockDevice, Node, Range, TryIo, WriteFlags};
 use testkit::{block_on, pattern, single};
 
 use super::disks;
@@ -22,45 +20,7 @@ struct Blocking {
 }
 
 impl BlockDevice for Blocking {
-    fn geometry(&self) -> &Geometry {
-        self.child.geometry()
-    }
-
-    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        self.child.read(range)
-    }
-
-    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.child.write(range, data, flags)
-    }
-
-    fn flush(&self) -> IoFuture<'_, ()> {
-        self.child.flush()
-    }
-
-    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.child.write_zeroes(range, flags)
-    }
-
-    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        self.child.trim(range)
-    }
-
-    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        self.child.extents(range)
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        self.child.identity()
-    }
-
-    fn settle(&self) -> IoFuture<'_, ()> {
-        self.child.settle()
-    }
-
-    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
-        self.child.try_read(range, into)
-    }
+    testkit::forward!(child: geometry, read, write, flush, write_zeroes, trim, extents, identity, settle, try_read);
 
     fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
         let left = self.left.load(Ordering::Relaxed);

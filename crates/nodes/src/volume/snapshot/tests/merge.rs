@@ -3,10 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use block::{
-    BlockDevice, Extent, Geometry, Identity, IoBufs, IoError, IoFuture, Node, Operation, Range,
-    WriteFlags,
-};
+use block::{BlockDevice, IoBufs, IoError, IoFuture, Node, Operation, Range, WriteFlags};
 use futures_util::future::{join, poll_immediate};
 use proptest::prelude::*;
 use testkit::{
@@ -128,13 +125,7 @@ impl StepByStep {
 }
 
 impl BlockDevice for StepByStep {
-    fn geometry(&self) -> &Geometry {
-        self.disk.geometry()
-    }
-
-    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        self.disk.read(range)
-    }
+    testkit::forward!(disk: geometry, read, extents, identity, settle, try_read, try_write);
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         Box::pin(self.with(self.disk.write(range, data, flags)))
@@ -150,26 +141,6 @@ impl BlockDevice for StepByStep {
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
         Box::pin(self.with(self.disk.trim(range)))
-    }
-
-    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        self.disk.extents(range)
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        self.disk.identity()
-    }
-
-    fn settle(&self) -> IoFuture<'_, ()> {
-        self.disk.settle()
-    }
-
-    fn try_read(&self, range: Range, into: &mut [u8]) -> block::TryIo {
-        self.disk.try_read(range, into)
-    }
-
-    fn try_write(&self, range: Range, data: &[u8]) -> block::TryIo {
-        self.disk.try_write(range, data)
     }
 }
 
