@@ -16,6 +16,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 
 use super::profile::{BootProfile, ProfileRecorder};
+use super::read::joined;
 use super::slots::SlotLookup;
 use super::stats::count;
 use super::{Cache, Shared};
@@ -64,23 +65,16 @@ impl Shared {
         if self.failure.get().is_some() || self.is_closing.load(Ordering::Acquire) {
             return false;
         }
-        let pieces = self.state().pieces(range);
-        let missing = pieces
-            .iter()
-            .filter(|piece| piece.found == SlotLookup::Miss);
-        let missing: Vec<Range> = missing.map(|piece| piece.range).collect();
-        let (Some(first), Some(last)) = (missing.first(), missing.last()) else {
-            return true;
-        };
-        let hull = Range::new(first.offset, last.end() - first.offset);
-        if let Err(error) = self.fetch(hull).await {
-            tracing::info!(
-                "the disk of {} is not read ahead any more: {error}",
-                self.name
-            );
-            return false;
+        let pieces = joined(self.state().pieces(range)).into_iter();
+        let missing = pieces.filter(|piece| piece.found == SlotLookup::Miss);
+        for piece in missing {
+            if let Err(error) = self.fetch(piece.range).await {
+                let name = &self.name;
+                tracing::info!("the disk of {name} is not read ahead any more: {error}");
+                return false;
+            }
+            count(&self.counters.bytes_prefetched, piece.range.len);
         }
-        count(&self.counters.bytes_prefetched, hull.len);
         true
     }
 }

@@ -11,7 +11,7 @@
 //! # Invariants
 //!
 //! * A profile is a hint: a range beyond the end of a disk is no error, and is left out.
-//! * A recording and a profile that is parsed have at most [`RANGES_MAX`] ranges.
+//! * A recording and a profile that is parsed have at most [`GRANULES_MAX`] granules, each counted as often as it is named.
 //!
 //! # What it does not do
 //!
@@ -25,7 +25,7 @@ use block::Range;
 use super::format::GRANULE;
 
 /// Granules that are recorded, 4 GiB of them; what is read later is no start of a machine.
-pub(super) const RANGES_MAX: usize = 32_768;
+pub(super) const GRANULES_MAX: usize = 32_768;
 /// Granules side by side are read ahead together, up to so many bytes.
 const READ_MAX: u64 = 512 << 10;
 /// The first line.
@@ -43,13 +43,13 @@ pub enum BootProfileError {
         /// Which, from 1.
         line: usize,
     },
-    /// More ranges than any recording has.
-    #[error("it has more than {RANGES_MAX} ranges")]
+    /// More than any recording has.
+    #[error("it names more than {GRANULES_MAX} granules of 128 KiB")]
     TooLong,
 }
 
 /// Ranges of a disk in the order in which they are to be read ahead.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootProfile {
     ranges: Vec<Range>,
 }
@@ -65,11 +65,14 @@ impl BootProfile {
             return Err(BootProfileError::NoProfile);
         }
         let mut ranges = Vec::new();
+        let mut left = GRANULES_MAX as u64;
         for (text, line) in lines.filter(|(line, _)| !line.trim().is_empty()) {
-            if ranges.len() == RANGES_MAX {
-                return Err(BootProfileError::TooLong);
-            }
-            ranges.push(range(text).ok_or(BootProfileError::Line { line })?);
+            let range = range(text).ok_or(BootProfileError::Line { line })?;
+            let granules = range.end().div_ceil(GRANULE) - range.offset / GRANULE;
+            left = left
+                .checked_sub(granules)
+                .ok_or(BootProfileError::TooLong)?;
+            ranges.push(range);
         }
         Ok(Self { ranges })
     }
@@ -93,26 +96,27 @@ impl BootProfile {
     /// What is to be read ahead of a disk of this size into so many granules: whole granules, each once, in the order of
     /// the profile, those side by side together.
     pub(super) fn reads(&self, disk_size: u64, granules: u64) -> Vec<Range> {
-        let mut seen = HashSet::new();
-        let mut reads: Vec<Range> = Vec::new();
+        let most = usize::try_from(granules).unwrap_or(usize::MAX);
         let inside = self.ranges.iter().filter(|range| range.end() <= disk_size);
         let all = inside.flat_map(|range| range.offset / GRANULE..range.end().div_ceil(GRANULE));
-        for granule in all {
-            if seen.len() as u64 == granules {
-                break;
-            }
-            if !seen.insert(granule) {
-                continue;
-            }
-            let start = granule * GRANULE;
-            let len = GRANULE.min(disk_size - start);
-            match reads.last_mut() {
-                Some(last) if last.end() == start && last.len + len <= READ_MAX => last.len += len,
-                _ => reads.push(Range::new(start, len)),
-            }
-        }
-        reads
+        let mut seen = HashSet::new();
+        let new = all.filter(|granule| seen.insert(*granule)).take(most);
+        joined(new, disk_size, READ_MAX)
     }
+}
+
+/// Granules as ranges in their order, those side by side together, up to `len_max` bytes.
+fn joined(granules: impl Iterator<Item = u64>, disk_size: u64, len_max: u64) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    for granule in granules {
+        let start = granule * GRANULE;
+        let len = GRANULE.min(disk_size - start);
+        match ranges.last_mut() {
+            Some(last) if last.end() == start && last.len + len <= len_max => last.len += len,
+            _ => ranges.push(Range::new(start, len)),
+        }
+    }
+    ranges
 }
 
 /// A range with bytes in it.
@@ -133,22 +137,15 @@ pub(super) struct ProfileRecorder {
 impl ProfileRecorder {
     /// A granule is read.
     pub(super) fn add(&mut self, granule: u64) {
-        if self.order.len() < RANGES_MAX && self.seen.insert(granule) {
+        if self.order.len() < GRANULES_MAX && self.seen.insert(granule) {
             self.order.push(granule);
         }
     }
 
     /// What was read of a disk of this size.
     pub(super) fn profile(&self, disk_size: u64) -> BootProfile {
-        let mut ranges: Vec<Range> = Vec::new();
-        for granule in &self.order {
-            let start = granule * GRANULE;
-            let len = GRANULE.min(disk_size - start);
-            match ranges.last_mut() {
-                Some(last) if last.end() == start => last.len += len,
-                _ => ranges.push(Range::new(start, len)),
-            }
+        BootProfile {
+            ranges: joined(self.order.iter().copied(), disk_size, u64::MAX),
         }
-        BootProfile { ranges }
     }
 }

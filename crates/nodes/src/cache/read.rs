@@ -140,7 +140,7 @@ impl Shared {
 }
 
 /// The same pieces, with misses that lie together as one, up to [`FETCH_MAX`] bytes.
-fn joined(pieces: Vec<CachePiece>) -> Vec<CachePiece> {
+pub(super) fn joined(pieces: Vec<CachePiece>) -> Vec<CachePiece> {
     let mut joined: Vec<CachePiece> = Vec::with_capacity(pieces.len());
     for piece in pieces {
         if let Some(last) = joined.last_mut()

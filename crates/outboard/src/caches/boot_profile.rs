@@ -12,7 +12,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{clock, whole_file};
@@ -58,14 +58,6 @@ pub(crate) enum BootProfileUse {
     Prefetch(BootProfile),
 }
 
-/// A recording, and where it will be written.
-struct Recording {
-    cache: Weak<Cache>,
-    path: PathBuf,
-}
-
-static RECORDINGS: Mutex<Vec<Recording>> = Mutex::new(Vec::new());
-
 impl BootProfileUse {
     /// Reads the profile at `path`, if there is one.
     pub(crate) fn of(path: &Path) -> Result<Self, ProfileError> {
@@ -100,51 +92,45 @@ impl BootProfileUse {
             .map_err(refused)
     }
 
-    /// Records what a cache that was opened just now reads, or reads ahead. On the engine.
-    pub(crate) fn begin(self, cache: &Arc<Cache>) {
-        match self {
-            Self::Prefetch(profile) => drop(engine::spawn(cache.prefetch(&profile))),
-            Self::Record(path) => {
-                cache.record_reads();
-                let cache = Arc::downgrade(cache);
-                let recording = Recording {
-                    cache: cache.clone(),
-                    path,
-                };
-                recordings(|all| all.push(recording));
-                drop(engine::spawn(async move {
-                    clock::sleep(RECORDING).await;
-                    if let Some(cache) = cache.upgrade() {
-                        end(&cache);
-                    }
-                }));
+    /// Records what a cache that was opened just now reads, or reads ahead; where a recording will be written. On the engine.
+    pub(super) fn begin(self, cache: &Arc<Cache>) -> Option<PathBuf> {
+        let path = match self {
+            Self::Prefetch(profile) => {
+                drop(engine::spawn(cache.prefetch(&profile)));
+                return None;
             }
-        }
+            Self::Record(path) => path,
+        };
+        cache.record_reads();
+        let cache = Arc::downgrade(cache);
+        drop(engine::spawn(async move {
+            clock::sleep(RECORDING).await;
+            if let Some(cache) = cache.upgrade() {
+                end(&cache).await;
+            }
+        }));
+        Some(path)
     }
-}
-
-fn recordings<T>(with: impl FnOnce(&mut Vec<Recording>) -> T) -> T {
-    let mut all = RECORDINGS.lock().unwrap_or_else(PoisonError::into_inner);
-    all.retain(|one| one.cache.strong_count() > 0);
-    with(&mut all)
 }
 
 /// Ends the recording of a cache, if there is one, and writes it.
-pub(super) fn end(cache: &Arc<Cache>) {
-    let is_own = |one: &Recording| Weak::as_ptr(&one.cache) == Arc::as_ptr(cache);
-    let own = recordings(|all| {
-        let at = all.iter().position(is_own)?;
-        Some(all.swap_remove(at))
-    });
-    let Some(Recording { path, .. }) = own else {
+pub(super) async fn end(cache: &Arc<Cache>) {
+    let (Some(path), Some(profile)) = (super::take_recording(cache), cache.recorded()) else {
         return;
     };
-    let profile = cache.recorded().unwrap_or_default();
-    if profile.is_empty() || path.exists() {
+    if !profile.is_empty() {
+        // The disk of an attachment, on which the file may be, is served by this core.
+        engine::blocking(move || write(&path, &profile)).await;
+    }
+}
+
+/// Writes a profile. Blocks.
+fn write(path: &Path, profile: &BootProfile) {
+    if path.exists() {
         return;
     }
-    let new = path.with_added_extension("new");
-    match whole_file::replace(&path, &new, profile.to_text().as_bytes(), MODE) {
+    let new = whole_file::new_path(path);
+    match whole_file::replace(path, &new, profile.to_text().as_bytes(), MODE) {
         Ok(()) => tracing::info!("the boot profile {} was recorded", path.display()),
         Err(error) => tracing::warn!(
             "the boot profile {} was not written: {error}",

@@ -13,6 +13,7 @@ mod boot_profile;
 pub(crate) mod report;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -29,18 +30,40 @@ use crate::graph::Disk;
 /// How long all of them may take to be synced.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-static OPEN: Mutex<Vec<Weak<Cache>>> = Mutex::new(Vec::new());
+/// A cache that was opened.
+struct OpenCache {
+    cache: Weak<Cache>,
+    /// Where its boot profile will be written, while that is recorded.
+    recording: Option<PathBuf>,
+}
 
-/// Adds a cache that was opened.
-pub(crate) fn register(cache: &Arc<Cache>) {
+static OPEN: Mutex<Vec<OpenCache>> = Mutex::new(Vec::new());
+
+fn with_open<T>(with: impl FnOnce(&mut Vec<OpenCache>) -> T) -> T {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    open.retain(|known| known.strong_count() > 0);
-    open.push(Arc::downgrade(cache));
+    open.retain(|known| known.cache.strong_count() > 0);
+    with(&mut open)
+}
+
+/// Adds a cache that was opened, with its boot profile. On the engine.
+pub(crate) fn register(cache: &Arc<Cache>, profile: Option<BootProfileUse>) {
+    let recording = profile.and_then(|profile| profile.begin(cache));
+    let cache = Arc::downgrade(cache);
+    with_open(|open| open.push(OpenCache { cache, recording }));
 }
 
 fn open() -> Vec<Arc<Cache>> {
-    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    open.iter().filter_map(Weak::upgrade).collect()
+    with_open(|open| {
+        open.iter()
+            .filter_map(|known| known.cache.upgrade())
+            .collect()
+    })
+}
+
+/// Where the boot profile of a cache is to be written: once.
+fn take_recording(cache: &Arc<Cache>) -> Option<PathBuf> {
+    let is_own = |known: &&mut OpenCache| Weak::as_ptr(&known.cache) == Arc::as_ptr(cache);
+    with_open(|open| open.iter_mut().find(is_own)?.recording.take())
 }
 
 /// What each of them holds and has done.
@@ -65,15 +88,17 @@ pub(crate) fn problem() -> Option<String> {
 /// Those that are open, but for those of the disks `kept`.
 pub(crate) fn open_without<'a>(kept: impl Iterator<Item = &'a Disk>) -> Vec<Arc<Cache>> {
     let kept: HashSet<String> = kept.flat_map(Disk::cache_files).collect();
-    let mut caches = open();
-    caches.retain(|cache| !kept.contains(&cache.status().file));
-    caches
+    open_where(|file| !kept.contains(file))
 }
 
 /// Those that are open of these files.
 pub(crate) fn open_at(files: &HashSet<String>) -> Vec<Arc<Cache>> {
+    open_where(|file| files.contains(file))
+}
+
+fn open_where(is_meant: impl Fn(&str) -> bool) -> Vec<Arc<Cache>> {
     let mut caches = open();
-    caches.retain(|cache| files.contains(&cache.status().file));
+    caches.retain(|cache| is_meant(&cache.status().file));
     caches
 }
 
@@ -95,8 +120,10 @@ pub(crate) async fn close_all() {
 
 /// Closes `caches` at the same time. One that is in use all the same has synced what it holds so far.
 pub(crate) async fn close(caches: &[Arc<Cache>]) {
-    caches.iter().for_each(boot_profile::end);
-    let closes = join_all(caches.iter().map(|cache| cache.close()));
+    let closes = join_all(caches.iter().map(|cache| async move {
+        boot_profile::end(cache).await;
+        cache.close().await;
+    }));
     if clock::timeout(CLOSE_TIMEOUT, closes).await.is_err() {
         tracing::warn!(
             "cache files were not closed within {} s: what was written last is not used at the next start",

@@ -290,24 +290,21 @@ impl Disk {
 
     /// The cache files of it, as their paths are shown.
     pub(crate) fn cache_files(&self) -> Vec<String> {
-        let own = match self {
-            Self::Cache(cached) => Some(cached.file.display().to_string()),
-            _ => None,
-        };
-        let below = self.children().iter().flat_map(Self::cache_files);
-        own.into_iter().chain(below).collect()
+        self.cache_files_where(&|_| true)
     }
 
     /// The cache files above a volume, as their paths are shown.
     pub(crate) fn cache_files_over_volumes(&self) -> Vec<String> {
+        self.cache_files_where(&Self::has_volume)
+    }
+
+    fn cache_files_where(&self, is_meant: &dyn Fn(&Self) -> bool) -> Vec<String> {
         let own = match self {
-            Self::Cache(cached) if self.has_volume() => Some(cached.file.display().to_string()),
+            Self::Cache(cached) if is_meant(self) => Some(cached.file.display().to_string()),
             _ => None,
         };
-        let below = self
-            .children()
-            .iter()
-            .flat_map(Self::cache_files_over_volumes);
+        let below = self.children().iter();
+        let below = below.flat_map(|disk| disk.cache_files_where(is_meant));
         own.into_iter().chain(below).collect()
     }
 

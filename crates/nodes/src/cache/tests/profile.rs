@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::{Errno, Operation};
 use testkit::{Effect, FaultDisk, HeldDisk, block_on};
 
-use super::super::profile::{BootProfile, BootProfileError, RANGES_MAX};
+use super::super::profile::{BootProfile, BootProfileError, GRANULES_MAX};
 use super::*;
 
 const WHOLE: Range = Range::new(0, SIZE);
@@ -15,7 +15,7 @@ fn a_text_is_the_same_profile_again_and_what_is_none_is_refused_with_its_line() 
     let text = "outboard boot profile 1\n0 131072\n1048576 262144\n";
     let profile = BootProfile::parse(text).unwrap();
     assert_eq!(profile.to_text(), text);
-    let long = "0 1\n".repeat(RANGES_MAX + 1);
+    let long = "0 1\n".repeat(GRANULES_MAX + 1);
     for (text, expected) in [
         (String::new(), BootProfileError::NoProfile),
         (
@@ -36,6 +36,13 @@ fn a_text_is_the_same_profile_again_and_what_is_none_is_refused_with_its_line() 
         ),
         (
             format!("outboard boot profile 1\n{long}"),
+            BootProfileError::TooLong,
+        ),
+        (
+            format!(
+                "outboard boot profile 1\n1 {}\n",
+                GRANULES_MAX as u64 * GRANULE
+            ),
             BootProfileError::TooLong,
         ),
     ] {
@@ -110,6 +117,19 @@ fn what_a_start_reads_is_there_before_the_next_one_with_an_empty_cache() {
         assert_eq!((cache.status().misses, cache.status().hits), (0, 4));
         cache.prefetch(&profile).await;
         assert_eq!(requests.requests() - before, 3, "all of it is there");
+    });
+}
+
+#[test]
+fn what_is_cached_between_parts_that_are_not_is_not_read_again() {
+    block_on(async {
+        let cache = over(disk_of(SIZE), small_file()).await.unwrap();
+        expect(&cache, Range::new(GRANULE, 512), DISK).await;
+        sync(&cache).await;
+        let text = format!("outboard boot profile 1\n0 {}\n", 3 * GRANULE);
+        cache.prefetch(&BootProfile::parse(&text).unwrap()).await;
+        assert_eq!(cache.status().bytes_prefetched, 2 * GRANULE);
+        assert_eq!(cache.status().bytes_filled, 3 * GRANULE);
     });
 }
 

@@ -340,7 +340,7 @@ async fn serve(
     let sockets = match clients {
         Clients::One(socket) => {
             let serving = server.serve_connection(&handle, socket, stopped);
-            let serving = and_stop(serving, &sources);
+            let serving = and_stop(serving, &sources, controls);
             return Box::pin(stop.during(stop_sender, serving, || ())).await;
         }
         Clients::Listen(wanted) => wanted.open()?,
@@ -371,11 +371,11 @@ async fn serve(
     if args.config.is_some() {
         reload_at_hangup(live)?;
     }
-    let _metrics = metrics
-        .map(|listener| metrics::start(listener, controls, sources.clone()))
-        .transpose()?;
+    let start = |listener| metrics::start(listener, controls.clone(), sources.clone());
+    let _metrics = metrics.map(start).transpose()?;
     notify::ready(&handle);
-    let serving = and_stop(server.serve(&handle, listeners, stopped), &sources);
+    let serving = server.serve(&handle, listeners, stopped);
+    let serving = and_stop(serving, &sources, controls);
     let clean_up = || {
         traces.remove();
         control.iter().for_each(place::ControlSocket::remove);
@@ -413,10 +413,11 @@ fn watched(plan: &ServerPlan, open: &mut [OpenExport], events: &EventLog) -> Met
 }
 
 /// Serves, interrupts moves of extents and merges, and marks the arrays clean, and closes caches, when all is flushed.
-/// The caller has a `Control` meanwhile, without which the disks would be closed before their caches.
+/// `open` keeps the disks open until their caches are closed.
 async fn and_stop<E>(
     serving: impl Future<Output = Result<(), E>>,
     sources: &MetricSources,
+    open: nbd::server::Control,
 ) -> Result<(), E> {
     let served = serving.await;
     sources.snapshots.stop_moves().await;
@@ -426,6 +427,7 @@ async fn and_stop<E>(
     crate::caches::close_all().await;
     drop(sources.arrays.stop_all().await);
     crate::caches::close_all().await;
+    drop(open);
     served
 }
 

@@ -242,10 +242,7 @@ impl Builder {
         let options = CacheOptions { size_max: *size };
         let opened = Box::pin(Cache::open(child.disk().clone(), file, options)).await;
         let node = Arc::new(opened.map_err(|source| place.refused(*span, source))?);
-        caches::register(&node);
-        if let Some(profile) = profile {
-            profile.begin(&node);
-        }
+        caches::register(&node, profile);
         let mut built = BuiltDisk::over("cache", file.display().to_string(), node, child);
         // It may have been made just now.
         if let Some((_, own)) = self.own_file(file, false, place, *span) {
