@@ -88,7 +88,10 @@ impl Session {
         if let Some(name) = self.record.name.as_deref() {
             self.folder.link(name, &device)?;
         }
-        self.warn_of_alignment(&device).await;
+        // A disk that is to be mounted has no partitions, or an error that names them.
+        if self.request.mkfs.is_none() && place.is_none() {
+            self.warn_of_alignment(&device).await;
+        }
         if let Some(fs) = self.request.mkfs.clone() {
             let device = device.clone();
             engine::blocking(move || probe::mkfs(&device, &fs)).await?;
