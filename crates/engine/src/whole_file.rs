@@ -14,7 +14,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Where the new file lies until it takes the place of the one at `path`.
+#[must_use]
+pub fn new_path(path: &Path) -> PathBuf {
+    path.with_added_extension("new")
+}
 
 /// Creates the file at `path`, in the place of one that a crash left there.
 ///

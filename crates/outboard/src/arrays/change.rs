@@ -2,10 +2,10 @@
 //! duration of a command.
 
 use nodes::array::format::Level;
-use nodes::array::{AddOptions, Array, Candidate, ConsistencyPolicy, NewShape, SyncKind};
+use nodes::array::{AddOptions, Array, Candidate, NewShape, SyncKind};
 
 use super::member_checks;
-use crate::control::{ArrayStep, NewPolicy};
+use crate::control::ArrayStep;
 use crate::failure::Failure;
 use crate::graph::builder::{BuildError, Builder, FileClaim};
 use crate::graph::{NamedDisk, resolve};
@@ -86,7 +86,7 @@ pub(crate) async fn apply(
             array.reshape(shape).await
         }
         ArrayStep::Level { level } => array.change_level(Level::of(level)).await,
-        ArrayStep::Policy { policy } => array.change_policy(policy_of(policy)).await,
+        ArrayStep::Policy { policy } => array.change_policy(policy.into()).await,
         ArrayStep::Resize { assume_clean } => array.resize(assume_clean).await,
         ArrayStep::Scrub { repair: true } => array.scrub(SyncKind::Repair),
         ArrayStep::Scrub { repair: false } => array.scrub(SyncKind::Check),
@@ -97,14 +97,6 @@ pub(crate) async fn apply(
         ArrayStep::Stop { .. } => unreachable!("who calls this has looked"),
     };
     Ok(done?)
-}
-
-const fn policy_of(policy: NewPolicy) -> ConsistencyPolicy {
-    match policy {
-        NewPolicy::Ppl => ConsistencyPolicy::Ppl,
-        NewPolicy::Bitmap => ConsistencyPolicy::Bitmap,
-        NewPolicy::Resync => ConsistencyPolicy::Resync,
-    }
 }
 
 /// [`apply`] for a request from another process: logs it, and returns an error of one line.

@@ -266,6 +266,15 @@ pub(crate) struct PlaceReport {
     pub(crate) len: u64,
 }
 
+impl From<block::Range> for PlaceReport {
+    fn from(range: block::Range) -> Self {
+        Self {
+            offset: range.offset,
+            len: range.len,
+        }
+    }
+}
+
 impl ArrayReport {
     /// That of an array with this status.
     pub(crate) fn of(export: Option<&str>, status: &ArrayStatus) -> Self {
@@ -392,13 +401,14 @@ impl SyncReport {
 
 impl ScrubReport {
     fn of(scrubbed: &Scrubbed) -> Self {
-        let place = |range: &block::Range| PlaceReport {
-            offset: range.offset,
-            len: range.len,
-        };
         Self {
             mismatches: scrubbed.mismatches,
-            places: scrubbed.places.iter().map(place).collect(),
+            places: scrubbed
+                .places
+                .iter()
+                .copied()
+                .map(PlaceReport::from)
+                .collect(),
             repaired: scrubbed.repaired,
             finished: scrubbed.finished,
         }

@@ -12,14 +12,16 @@
 use engine::clock::Calendar;
 use indicatif::HumanBytes;
 
-use super::report::{ArrayReport, MemberHealth, MemberReport, ScrubReport, SyncReport};
+use super::report::{
+    ArrayReport, MemberHealth, MemberReport, PlaceReport, ScrubReport, SyncReport,
+};
 use crate::commands::inspect::visible;
 use crate::output::columns;
 
 /// Cells of a bar.
 const BAR_LEN: u64 = 24;
 /// Places of differences that are shown.
-pub(super) const PLACES_SHOWN_MAX: usize = 10;
+const PLACES_SHOWN_MAX: usize = 10;
 
 /// The whole report as a tree.
 pub(crate) fn tree(report: &ArrayReport) -> String {
@@ -256,17 +258,23 @@ pub(crate) fn scrub(scrubbed: &ScrubReport) -> String {
         words.push_str(", ended before its end");
     }
     if !scrubbed.places.is_empty() {
-        let shown = scrubbed.places.iter().take(PLACES_SHOWN_MAX);
-        let shown: Vec<String> = shown
-            .map(|place| format!("{}+{}", place.offset, place.len))
-            .collect();
-        words.push_str(&format!(", at {}", shown.join(", ")));
-        let more = scrubbed.places.len().saturating_sub(PLACES_SHOWN_MAX);
-        if more > 0 {
-            words.push_str(&format!(" and {more} more places (--json lists them)"));
-        }
+        let count = scrubbed.places.len() as u64;
+        words.push_str(&format!(", at {}", places(&scrubbed.places, count)));
     }
     words
+}
+
+/// The first of so many places, in words.
+pub(super) fn places(places: &[PlaceReport], count: u64) -> String {
+    let shown = places.iter().take(PLACES_SHOWN_MAX);
+    let shown: Vec<String> = shown
+        .map(|place| format!("{}+{}", place.offset, place.len))
+        .collect();
+    let list = shown.join(", ");
+    match count.saturating_sub(shown.len() as u64) {
+        0 => list,
+        more => format!("{list} and {more} more places (--json lists them)"),
+    }
 }
 
 /// `90 s`, `12 min`, `3 h 20 min`.

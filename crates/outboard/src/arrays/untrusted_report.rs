@@ -5,7 +5,7 @@ use nodes::array::UntrustedPlaces;
 use serde::{Deserialize, Serialize};
 
 use super::report::PlaceReport;
-use super::show::PLACES_SHOWN_MAX;
+use super::show;
 
 /// Where an array that is read by force may be wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,28 +32,12 @@ impl From<&UntrustedPlaces> for UntrustedReport {
     }
 }
 
-impl From<block::Range> for PlaceReport {
-    fn from(range: block::Range) -> Self {
-        Self {
-            offset: range.offset,
-            len: range.len,
-        }
-    }
-}
-
 impl UntrustedReport {
     /// In words.
     pub(crate) fn words(&self) -> String {
-        let shown = self.places.iter().take(PLACES_SHOWN_MAX);
-        let shown: Vec<String> = shown
-            .map(|place| format!("{}+{}", place.offset, place.len))
-            .collect();
         let bytes = HumanBytes(self.bytes);
-        let mut words = format!("{} places, {bytes}, at {}", self.count, shown.join(", "));
-        let more = self.count.saturating_sub(shown.len() as u64);
-        if more > 0 {
-            words.push_str(&format!(" and {more} more places (--json lists them)"));
-        }
+        let at = show::places(&self.places, self.count);
+        let mut words = format!("{} places, {bytes}, at {at}", self.count);
         if let Some(rest) = self.rest {
             words.push_str(&format!(", and in {}+{}", rest.offset, rest.len));
         }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use nodes::array::ConsistencyPolicy;
 use serde::{Deserialize, Serialize};
 
 /// A change of one array.
@@ -112,13 +113,13 @@ pub(crate) enum NewPolicy {
     Resync,
 }
 
-impl fmt::Display for NewPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ppl => "ppl",
-            Self::Bitmap => "bitmap",
-            Self::Resync => "resync",
-        })
+impl From<NewPolicy> for ConsistencyPolicy {
+    fn from(policy: NewPolicy) -> Self {
+        match policy {
+            NewPolicy::Ppl => Self::Ppl,
+            NewPolicy::Bitmap => Self::Bitmap,
+            NewPolicy::Resync => Self::Resync,
+        }
     }
 }
 
@@ -140,7 +141,10 @@ impl fmt::Display for ArrayStep {
             } => write!(f, "to be reshaped to {parts} members"),
             Self::Reshape { .. } => f.write_str("to be reshaped"),
             Self::Level { level } => write!(f, "to become level {level}"),
-            Self::Policy { policy } => write!(f, "the consistency policy {policy}"),
+            Self::Policy { policy } => {
+                let name = ConsistencyPolicy::from(*policy).name();
+                write!(f, "the consistency policy {name}")
+            }
             Self::Resize { .. } => f.write_str("to use all of its members"),
             Self::Scrub { repair: false } => f.write_str("a scrub"),
             Self::Scrub { repair: true } => f.write_str("a scrub that repairs"),

@@ -7,7 +7,9 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use engine::whole_file;
 
 use super::record::{RECORD_MAX, Record};
 
@@ -35,16 +37,10 @@ pub(super) fn save(path: &Path, record: &Record) -> Result<(), String> {
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // The image's lock keeps other servers away.
-    engine::whole_file::replace(path, &beside(path), bytes, 0o600)?;
+    whole_file::replace(path, &whole_file::new_path(path), bytes, 0o600)?;
     let folder = path
         .parent()
         .filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     OpenOptions::new().read(true).open(folder)?.sync_all()
-}
-
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    name.into()
 }

@@ -143,8 +143,8 @@ impl StateFile {
 
     /// Checks that the file can be made.
     pub(super) fn probe(&self) -> io::Result<()> {
-        drop(whole_file::create(&self.new_path(), MODE)?);
-        std::fs::remove_file(self.new_path())
+        drop(whole_file::create(&whole_file::new_path(&self.path), MODE)?);
+        std::fs::remove_file(whole_file::new_path(&self.path))
     }
 
     /// Writes a state, unless the file has a later position. A state that cannot be written leaves the one before.
@@ -188,7 +188,7 @@ impl StateFile {
     pub(super) fn remove_found(&self) -> io::Result<()> {
         let mut shared = self.shared();
         shared.position = None;
-        for path in [self.new_path(), self.path.to_path_buf()] {
+        for path in [whole_file::new_path(&self.path), self.path.to_path_buf()] {
             // A name that is too long, or a read-only folder, has no state.
             if path.symlink_metadata().is_ok() {
                 std::fs::remove_file(path)?;
@@ -200,15 +200,14 @@ impl StateFile {
 
     fn replace(&self, state: &CopyState) -> io::Result<()> {
         let text = state.encode();
-        whole_file::replace(&self.path, &self.new_path(), text.as_bytes(), MODE)?;
+        whole_file::replace(
+            &self.path,
+            &whole_file::new_path(&self.path),
+            text.as_bytes(),
+            MODE,
+        )?;
         sync_folder(&self.path);
         Ok(())
-    }
-
-    fn new_path(&self) -> PathBuf {
-        let mut path = self.path.as_os_str().to_owned();
-        path.push(".new");
-        path.into()
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
