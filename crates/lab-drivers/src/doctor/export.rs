@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lab::doctor::{Bound, Examination, Stage, Substitution};
+use lab::doctor::{Bound, Examination, Stage, Substitution, queue_may_limit};
 use lab::units::{Nanos, Rate, SECOND, round};
 use nbd::client::Target;
 
@@ -109,7 +109,8 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
     }
 }
 
-/// One request at a time, which gives its latency, and more in flight than requested.
+/// One request at a time, which gives its latency, and more in flight than requested where there may be too few: large
+/// requests on a slow disk take long, and the time is better spent on what else may limit it.
 pub(super) fn queue(
     session: &DoctorSession<'_>,
     e: &mut Examination,
@@ -124,10 +125,10 @@ pub(super) fn queue(
     }
     let deeper = (session.job.depth * DEEPER).min(DEPTH_MAX);
     let by = format!("{deeper} requests at once");
-    if deeper > session.job.depth && session.has_time(e, Stage::Queue, &by)? {
+    let is_of_use = deeper > session.job.depth && queue_may_limit(e);
+    if is_of_use && session.has_time(e, Stage::Queue, &by)? {
         let rate = at_depth(deeper)?;
-        e.substitutions
-            .push(Substitution::new(vec![Stage::Queue], by, rate));
+        e.substitutions.push(Substitution::deeper(deeper, rate));
         let index = e.substitutions.len() - 1;
         return Ok(Some(DeeperQueue {
             index,

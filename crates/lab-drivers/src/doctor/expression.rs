@@ -27,6 +27,7 @@ pub(super) fn examine(
     forget(named);
     let first = measure(session, &opening, &how(depth))?;
     first.check_window(session, &named.text)?;
+    e.rate = first.rate;
     let deeper = queue(session, &mut e, |depth| {
         forget(named);
         Ok(measure(session, &opening, &how(depth))?.rate)

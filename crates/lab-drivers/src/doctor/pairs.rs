@@ -19,6 +19,8 @@ type MeasureAgain<'a> = Box<dyn Fn(Duration) -> Result<Rate, DriverError> + 'a>;
 
 /// A measurement of a pair takes no longer.
 const PAIR_MAX: Duration = Duration::from_secs(1);
+/// It is shortened to this where the time is short, before any substitute is left out.
+const PAIR_MIN: Duration = Duration::from_millis(600);
 /// Beyond the measurement itself: opening, starting a program.
 const AROUND: Duration = Duration::from_millis(150);
 
@@ -41,7 +43,8 @@ pub(super) fn measure_pairs(
         sub.is_some_and(|sub| needs_pairs(e, sub))
     };
     let mut open: Vec<&Retrial<'_>> = retrials.iter().filter(is_open).collect();
-    let time = session.slice().min(PAIR_MAX);
+    let longest = session.slice().min(PAIR_MAX);
+    let shortest = longest.min(PAIR_MIN);
     let rounds = u32::try_from(PAIRS_MIN).unwrap_or(u32::MAX);
     // What replaces the fewest parts decides most.
     open.sort_by_key(|retrial| {
@@ -52,11 +55,11 @@ pub(super) fn measure_pairs(
             sub.replaced.len(),
         )
     });
-    let fits = |count: usize| {
+    let fits = |count: usize, time: Duration| {
         let count = u32::try_from(count + 1).unwrap_or(u32::MAX);
         session.has_left((time + AROUND) * rounds * count)
     };
-    while !open.is_empty() && !fits(open.len()) {
+    while !open.is_empty() && !fits(open.len(), shortest) {
         if let Some(left_out) = open.pop() {
             let by = &e.substitutions[left_out.index].by;
             e.remarks.push(format!(
@@ -67,6 +70,10 @@ pub(super) fn measure_pairs(
     if open.is_empty() {
         return Ok(());
     }
+    let time = match fits(open.len(), longest) {
+        true => longest,
+        false => shortest,
+    };
     for _ in 0..rounds {
         session.go_on()?;
         let alone = target(time)?;

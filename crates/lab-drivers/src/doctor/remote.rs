@@ -243,15 +243,16 @@ impl<'a, 'b> Remote<'a, 'b> {
         );
         self.wire(e, plain);
         let ciphers = self.null_of_ours(e)?;
+        // It takes the least time of all that separates wire, server and disk.
+        if let Some(address) = self.far.address {
+            bare_wire::both_ways(self.session, e, address.ip())?;
+        }
         self.warm(e)?;
         self.null_of_theirs(e)?;
         self.disk(e)?;
         let deep = self.session.job.depth.max(DEPTH_FULL);
         let how = Measure::new(self.session.at_depth(deep), self.session.slice());
         each_alone(self.session, e, &self.far.striped, &how)?;
-        if let Some(address) = self.far.address {
-            bare_wire::both_ways(self.session, e, address.ip())?;
-        }
         if plain.measured.window.0 < plain.measured.read.0 {
             let times = plain.measured.read.0 / plain.measured.window.0.max(1);
             e.remarks.push(format!(

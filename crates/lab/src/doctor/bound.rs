@@ -103,11 +103,16 @@ pub struct Quota {
 }
 
 impl CpuUse {
-    /// Part of the time for which it had work, or was stopped by a quota: 1.0 is a thread that cannot do more.
+    /// Part of the time for which it had work, or was stopped by a quota, or part of that quota that it used: 1.0 is a thread
+    /// that cannot do more.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
-        let throttled = self.quota.as_ref().map_or(0.0, |quota| quota.throttled);
-        (self.running + self.waiting).max(throttled)
+        let of_quota = |quota: &Quota| {
+            let used = self.running / quota.cores.max(f64::MIN_POSITIVE);
+            quota.throttled.max(used.min(1.0))
+        };
+        let of_quota = self.quota.as_ref().map_or(0.0, of_quota);
+        (self.running + self.waiting).max(of_quota)
     }
 }
 

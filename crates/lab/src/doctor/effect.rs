@@ -102,8 +102,10 @@ pub fn needs_pairs(examination: &Examination, sub: &Substitution) -> bool {
     is_open && (sub.replaced != [Stage::Queue] || queue_may_limit(examination))
 }
 
-/// Whether as many requests as there are may carry no more than the target.
-fn queue_may_limit(examination: &Examination) -> bool {
+/// Whether as many requests as there are may carry no more than the target, or nothing is known of that: only then do more
+/// of them say something.
+#[must_use]
+pub fn queue_may_limit(examination: &Examination) -> bool {
     let bounds = examination.bounds.iter();
     let mut bounds = bounds.filter(|bound| bound.part == Stage::Queue);
     bounds.all(|bound| examination.rate.0 >= bound.rate.0 * NEAR)

@@ -56,6 +56,9 @@ pub struct Substitution {
     /// Where it was measured again, each time right after the target: how many times the target's throughput.
     #[serde(default)]
     pub pairs: Vec<f64>,
+    /// Where only more requests at once were tried: how many.
+    #[serde(default)]
+    pub depth: Option<u32>,
 }
 
 impl Substitution {
@@ -69,6 +72,17 @@ impl Substitution {
             rate,
             sure: true,
             pairs: Vec::new(),
+            depth: None,
+        }
+    }
+
+    /// What was measured with `depth` requests at once.
+    #[must_use]
+    pub fn deeper(depth: u32, rate: Rate) -> Self {
+        let by = format!("{depth} requests at once");
+        Self {
+            depth: Some(depth),
+            ..Self::new(vec![Stage::Queue], by, rate)
         }
     }
 }

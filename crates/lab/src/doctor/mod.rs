@@ -50,7 +50,7 @@ mod wording;
 pub use bound::{Bound, CpuUse, Evidence, Pressure, Quota};
 pub use cause::Cause;
 pub use connect::ConnectTimes;
-pub use effect::{PAIRS_MIN, needs_pairs};
+pub use effect::{PAIRS_MIN, needs_pairs, queue_may_limit};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
 pub use flush::{DeviceFlushes, FlushTimes};
 pub use readahead::{ReadaheadTrial, ReadaheadTrials};

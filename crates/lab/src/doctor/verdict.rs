@@ -28,6 +28,8 @@ const TIED: f64 = 1.03;
 const CLEAR_BELOW: f64 = 0.93;
 /// From this part of a busy thread on, encryption is what it is busy with.
 const CIPHER_SHARE: f64 = 0.5;
+/// A thread that waits for a core for this part of the time is starved: it has work, and nothing else holds it.
+const STARVED: f64 = 0.5;
 /// What was reached without the limiter is explained by a bound that is so close to it.
 const SAME: f64 = 0.12;
 
@@ -198,7 +200,7 @@ impl<'a> Analysis<'a> {
         let left: Vec<Stage> = left.iter().copied().filter(is_rival).collect();
         let rivals = match left.as_slice() {
             rivals if self.is_doubtful(bound) => rivals.to_vec(),
-            [only] if !self.is_fully_at(bound) => vec![*only],
+            [only] if !self.is_fully_at(bound) && !is_starved(bound) => vec![*only],
             _ if is_at => self.tied_with(bound).into_iter().collect(),
             _ => Vec::new(),
         };
@@ -412,7 +414,17 @@ impl<'a> Analysis<'a> {
             let is_there = !sub.replaced.contains(&bound.part);
             is_there && (bound.rate.0 / sub.rate.0 - 1.0).abs() <= SAME
         });
-        met.map(|bound| bound.part)
+        let met = met.map(|bound| bound.part);
+        met.or_else(|| self.is_still_short(sub).then_some(Stage::Queue))
+    }
+
+    /// Whether more requests at once, which were tried, carried as many times more: each took no longer than one alone.
+    fn is_still_short(&self, sub: &Substitution) -> bool {
+        let Some((bound, depth)) = self.bound_of(Stage::Queue).zip(sub.depth) else {
+            return false;
+        };
+        let more = f64::from(depth) / f64::from(self.examination.job.depth);
+        sub.rate.0 >= bound.rate.0 * more * AT
     }
 }
 
@@ -437,7 +449,8 @@ fn find_suspects(examination: &Examination, mut suspects: BTreeSet<Stage>) -> BT
         matches!(effect, Effect::Moved | Effect::Unclear)
     });
     let queue_suspected = suspects.contains(&Stage::Queue);
-    for sub in all.iter().filter(|sub| !deeper(sub)) {
+    let is_evidence = |sub: &&&Substitution| !deeper(sub) && !is_passing(examination, sub);
+    for sub in all.iter().filter(is_evidence) {
         let both: BTreeSet<Stage> = suspects
             .iter()
             .filter(|part| sub.replaced.contains(part) || sub.perhaps.contains(part))
@@ -451,6 +464,23 @@ fn find_suspects(examination: &Examination, mut suspects: BTreeSet<Stage>) -> BT
         suspects.insert(Stage::Queue);
     }
     suspects
+}
+
+/// Whether the parts are not known to have been out, and a processor that the target had to itself in full carried more
+/// than it can: what it got, or what a request takes of it, has changed meanwhile.
+fn is_passing(examination: &Examination, sub: &Substitution) -> bool {
+    let carried_more = |bound: &Bound| {
+        bound.is_of_processor()
+            && !sub.replaced.contains(&bound.part)
+            && examination.rate.0 >= bound.rate.0 * AT
+            && sub.rate.0 > bound.rate.0 * PASSED
+    };
+    !sub.sure && examination.bounds.iter().any(carried_more)
+}
+
+/// Whether a thread of the part waits for a core most of the time.
+fn is_starved(bound: &Bound) -> bool {
+    matches!(&bound.evidence, Evidence::Busy(cpu) if cpu.waiting >= STARVED)
 }
 
 /// The part that a bound speaks of: a thread that is busy encrypting is not short of anything else.

@@ -401,8 +401,14 @@ fn flush_advice(examination: &Examination) -> String {
 
 fn queue_advice(judged: &Analysis<'_>, next: Option<&NextBottleneck>) -> String {
     let job = &judged.examination.job;
+    let again = next.is_some_and(|next| next.part == Some(Stage::Queue));
     let deeper = next.map(|next| (f64::from(job.depth) * next.times).ceil());
     match deeper.filter(|depth| *depth > f64::from(job.depth)) {
+        Some(depth) if again => format!(
+            "Ask for more at once: about {depth:.0} requests of {} carry that much, and met no other limit: more of them may \
+             carry more; or bring the time of one request down.",
+            job.block_size
+        ),
         Some(depth) => format!(
             "Ask for more at once: about {depth:.0} requests of {} reach the next wall; or bring the \
              time of one request down.",

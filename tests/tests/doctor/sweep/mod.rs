@@ -41,6 +41,19 @@ fn grade(diagnosed: &Value, truth: (&str, &str)) -> &'static str {
     }
 }
 
+/// What was measured, a line each: why the verdict is not right.
+fn figures(examination: &Value) -> String {
+    let list = |key: &str| examination[key].as_array().cloned().unwrap_or_default();
+    let lines = ["bounds", "substitutions", "signs", "unmeasured"]
+        .into_iter()
+        .flat_map(|key| {
+            list(key)
+                .into_iter()
+                .map(move |one| format!("    {key}: {one}"))
+        });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn a_wrong_cause_and_more_than_two_parts_are_wrong() {
     let diagnosed = |limiter: &[&str], cause: &str| {
@@ -122,6 +135,9 @@ fn every_rigged_system_gets_the_right_verdict() {
             "| {} | {rate:.1} | {part} {cause} | {named} {why} | {grade} |",
             system.title()
         );
+        if grade != "right" {
+            eprintln!("{}", figures(&diagnosed["examination"]));
+        }
         grades.push(grade);
         server.end();
     }

@@ -65,14 +65,7 @@ fn alone(part: Stage, mib: f64) -> Bound {
 }
 
 fn without(parts: &[Stage], mib: f64) -> Substitution {
-    Substitution {
-        replaced: parts.to_vec(),
-        perhaps: Vec::new(),
-        by: "something else".into(),
-        rate: rate(mib),
-        sure: true,
-        pairs: Vec::new(),
-    }
+    Substitution::new(parts.to_vec(), "something else", rate(mib))
 }
 
 fn cpu(running: f64, waiting: f64, cipher: Option<f64>) -> CpuUse {

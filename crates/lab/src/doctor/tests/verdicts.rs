@@ -146,6 +146,30 @@ fn a_queue_that_is_too_short_is_named_though_a_faster_disk_would_help_too() {
 }
 
 #[test]
+fn more_requests_that_were_tried_and_are_still_too_few_are_not_the_end() {
+    let next_with = |deeper: f64| {
+        let mut e = way(&OURS, 10.0);
+        let latency = Nanos::from_ms(200);
+        e.bounds = vec![
+            Bound::in_flight(e.job.in_flight(), latency).unwrap(),
+            alone(Stage::Disk, 300.0),
+        ];
+        e.substitutions = vec![Substitution::deeper(e.job.depth * 4, rate(deeper))];
+        let verdict = diagnose(&e);
+        assert_eq!(verdict.limiter, [Stage::Queue], "{verdict:#?}");
+        (verdict.next.unwrap(), verdict.advice)
+    };
+    let (next, advice) = next_with(40.0);
+    assert_eq!(next.part, Some(Stage::Queue));
+    assert!(advice.contains("about 128 requests"), "{advice}");
+    assert!(advice.contains("met no other limit"), "{advice}");
+    // Another limit was met, though none is known there.
+    let (next, advice) = next_with(25.0);
+    assert_eq!(next.part, None);
+    assert!(advice.contains("reach the next wall"), "{advice}");
+}
+
+#[test]
 fn a_thread_that_encrypts_is_held_by_the_cipher() {
     let mut e = way(&OURS, 200.0);
     e.way.insert(3, Stage::Cipher);

@@ -117,6 +117,20 @@ impl System {
         *least.expect("a system has a limiter")
     }
 
+    /// The limiter with as many requests at once as are advised for `times` the throughput. Of limits that are within 5 %,
+    /// requests are not named.
+    pub(super) fn limiter_with(&self, times: f64) -> (Limiter, f64) {
+        let depth = f64::from(DEPTH);
+        let more = (depth * times).ceil() / depth * 1.05;
+        let mut deeper = self.clone();
+        for (limiter, rate) in &mut deeper.rates {
+            if *limiter == Limiter::Queue {
+                *rate *= more;
+            }
+        }
+        deeper.limiter()
+    }
+
     /// The same system without one limiter.
     pub(super) fn without(&self, limiter: Limiter) -> Self {
         let mut other = self.clone();
@@ -191,9 +205,15 @@ impl System {
         let latency = Nanos::of_transfer(e.job.block_size, one);
         e.bounds
             .extend(Bound::in_flight(e.job.in_flight(), latency));
+        if !queue_may_limit(e) {
+            return;
+        }
         self.substitute(e, scatter, &[Stage::Queue], true, |system| {
             system.throughput(DEPTH * 4)
         });
+        if let Some(sub) = e.substitutions.last_mut() {
+            sub.depth = Some(DEPTH * 4);
+        }
     }
 
     fn substitutes(&self, e: &mut Examination, scatter: &mut Scatter) {
