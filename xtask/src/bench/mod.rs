@@ -14,6 +14,7 @@ mod fio;
 mod flood;
 mod generator;
 mod graph;
+mod guest_array;
 mod idle;
 mod lab_cost;
 mod live_page;
@@ -201,6 +202,7 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::ParityArray(array, load) => {
             parity_arrays::load(launcher, args, binary, (*array, load))
         }
+        Work::GuestArray => guest_array::measure(args, binary),
         Work::Rebuild => rebuild::rate(launcher, args, binary),
         Work::RebuildForeground(load) => rebuild::foreground(launcher, args, binary, load),
         Work::Parity => parity::measure(args),

@@ -81,6 +81,12 @@ pub(super) const PARITY_ROWS: &[Row] = &[
         marks: &[],
     },
     Row {
+        name: "raid5-4k-write-guest",
+        title: "the same with a bitmap, in the emulated guest, members in memory, against the kernel's md",
+        work: Work::GuestArray,
+        marks: &[&[at_least(Figure::Rate, 1.0)]],
+    },
+    Row {
         name: "rebuild",
         title: "rebuild of a RAID 5 of 4 x 4 GiB on the real disk, O_DIRECT, against fio reading three and writing one",
         work: Work::Rebuild,

@@ -67,6 +67,8 @@ pub(crate) enum Work {
     ArrayOpen,
     /// An array with parity against what has no redundancy.
     ParityArray(ParityArray, Load),
+    /// A RAID 5 against the kernel's md in the guest.
+    GuestArray,
     /// Rebuilding a member of an array with parity, all members on the real disk.
     Rebuild,
     /// Reads of users meanwhile.

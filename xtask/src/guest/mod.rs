@@ -3,12 +3,12 @@
 //! This machine's kernel may lack nbd, md and device mapper; the guest's has them. It runs in QEMU
 //! without hardware help, from Debian's own packages, and reaches this machine's loopback as 10.0.2.2.
 //! Every script in `tests/guest/` is a test; its exit status is the verdict. `--lab` makes a run of the lab in it, and
-//! the test `lab` makes a short one. Tests run side by side ([`pool`]), each in a folder of its own.
+//! the test `lab` makes a short one; the test `doctor` is the doctor on a share of SMB. Tests run side by side ([`pool`]), each in a folder of its own.
 
 mod cpio;
 mod host;
 mod image;
-mod lab;
+pub(crate) mod lab;
 mod machine;
 mod modules;
 mod pool;
@@ -29,13 +29,14 @@ use crate::{packages, shell};
 use machine::Job;
 use script::BinaryUse;
 
-/// The test that is no script.
+/// The tests that are in the lab's guest.
 const LAB: &str = "lab";
+const DOCTOR: &str = "doctor";
 
 /// Which scripts, against which server.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
-    /// Scripts by name or path, or `lab`; all of tests/guest and `lab` when none is given.
+    /// Scripts by name or path, `lab` or `doctor`; all of tests/guest and both of these when none is given.
     scripts: Vec<String>,
     /// Make a run of the lab in the guest, with the options of `outboard lab run`; DIR holds its scratch disk while it
     /// runs, and its store afterwards. A line `stop` ends it with what was measured.
@@ -69,7 +70,7 @@ impl Args {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct GuestTest {
     name: String,
-    /// None is the run of the lab.
+    /// None is a test in the lab's guest.
     script: Option<PathBuf>,
     /// When it is aborted, in seconds.
     timeout_s: u64,
@@ -97,6 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut failed = Vec::new();
     let run = |test: &GuestTest| match (&test.script, &binary) {
         (Some(path), _) => one(args, &image, binary.as_deref(), path, &test.name),
+        (None, Some(binary)) if test.name == DOCTOR => lab::doctor(&folder, binary),
         (None, Some(binary)) => lab::check(&folder, binary),
         (None, None) => bail!("there is no binary to measure"),
     };
@@ -166,8 +168,10 @@ fn one(
 
 /// The tests that were chosen; those that may take longest come first, so that none of them is alone at the end.
 fn tests(args: &Args) -> Result<Vec<GuestTest>> {
-    let with_lab = args.server.is_none()
-        && (args.scripts.is_empty() || args.scripts.iter().any(|name| name == LAB));
+    let is_chosen = |name: &str| {
+        let is_named = args.scripts.iter().any(|script| script == name);
+        args.server.is_none() && (args.scripts.is_empty() || is_named)
+    };
     let mut tests = Vec::new();
     for path in chosen(&args.scripts)? {
         let wants = script::wants(&read(&path)?);
@@ -182,12 +186,18 @@ fn tests(args: &Args) -> Result<Vec<GuestTest>> {
             script: Some(path),
         });
     }
-    if with_lab {
+    let mut in_lab = |name: &str, limit_s: u32| {
         tests.push(GuestTest {
-            name: LAB.to_owned(),
+            name: name.to_owned(),
+            timeout_s: limit_s.into(),
             script: None,
-            timeout_s: lab::LIMIT_S.into(),
         });
+    };
+    if is_chosen(LAB) {
+        in_lab(LAB, lab::LIMIT_S);
+    }
+    if is_chosen(DOCTOR) && !args.is_brief {
+        in_lab(DOCTOR, lab::DOCTOR_LIMIT_S);
     }
     let mut names = BTreeSet::new();
     let twice = tests.iter().find(|test| !names.insert(&test.name));
@@ -216,7 +226,7 @@ fn binary(folder: &Path) -> Result<PathBuf> {
 }
 
 /// A binary without what only a debugger reads.
-fn stripped(built: &Path, folder: &Path) -> Result<PathBuf> {
+pub(crate) fn stripped(built: &Path, folder: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     let stripped = folder.join("outboard");
     let mut strip = Command::new("strip");
@@ -238,7 +248,7 @@ fn chosen(names: &[String]) -> Result<Vec<PathBuf>> {
     }
     names
         .iter()
-        .filter(|name| *name != LAB)
+        .filter(|name| ![LAB, DOCTOR].contains(&name.as_str()))
         .map(|name| {
             let by_name = folder.join(format!("{name}.sh"));
             let path = if by_name.exists() {

@@ -52,9 +52,13 @@ pub(super) enum Effect {
 
 impl Effect {
     pub(super) fn of(examination: &Examination, sub: &Substitution) -> Self {
-        match sub.pairs.len() {
-            PAIRS_MIN.. => Self::of_pairs(&sub.pairs),
-            _ => Self::of_one(examination, sub),
+        if sub.pairs.len() < PAIRS_MIN {
+            return Self::of_one(examination, sub);
+        }
+        match Self::of_pairs(&sub.pairs) {
+            // The measurements before, which took longer, are the other way round.
+            Self::Moved if sub.rate.0 < examination.rate.0 => Self::Unclear,
+            effect => effect,
         }
     }
 

@@ -5,6 +5,7 @@
 //! work here when they are installed ([`SERVERS`]) are downloaded and unpacked, never installed.
 
 mod check;
+mod doctor;
 mod run;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,8 @@ use super::modules;
 use crate::{packages, shell};
 
 pub(super) use check::{LIMIT_S, run as check};
-pub(crate) use run::{Console, run};
+pub(super) use doctor::{LIMIT_S as DOCTOR_LIMIT_S, run as doctor};
+pub(crate) use run::{Console, run, script};
 
 /// Modules besides those of every guest. What a module requests while it works is named too.
 const MODULES: &[&str] = &[
@@ -37,6 +39,8 @@ const MODULES: &[&str] = &[
     "ghash-generic",
     "seqiv",
     "sha512_generic",
+    "sch_tbf",
+    "veth",
 ];
 
 /// Programs of this machine besides those of every guest.
@@ -45,6 +49,7 @@ const PROGRAMS: &[&str] = &[
     "dbench",
     "fio",
     "fusermount3",
+    "ip",
     "iperf3",
     "mkfs.btrfs",
     "mkfs.ext2",
@@ -57,6 +62,7 @@ const PROGRAMS: &[&str] = &[
     "stdbuf",
     "stress-ng",
     "tar",
+    "tc",
     "umount",
 ];
 
@@ -121,7 +127,7 @@ pub(crate) struct Guest {
 }
 
 /// Builds the guest below `folder`, with `binary` in it.
-pub(super) fn build(folder: &Path, binary: &Path) -> Result<Guest> {
+pub(crate) fn build(folder: &Path, binary: &Path) -> Result<Guest> {
     packages::ensure(&[packages::GUEST, packages::GUEST_LAB])?;
     let image = image::build(folder)?;
     let servers = unpacked(folder)?;

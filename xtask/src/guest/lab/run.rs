@@ -1,4 +1,4 @@
-//! `cargo xtask guest --lab PLAN DIR [OPTION…]`: a run of the lab inside the guest.
+//! `cargo xtask guest --lab PLAN DIR [OPTION…]`: a run of the lab inside the guest, and scripts that need what it has.
 //!
 //! The program, the plan, its arguments and the store of DIR are files of the guest's first filesystem. What the run
 //! made comes back as a tar on a disk, and its store replaces that of DIR. The measured scratch disk is a second one.
@@ -49,16 +49,61 @@ pub(crate) fn run(guest: &Guest, words: &[String], limit_s: u32, shows: Console)
         bail!("give PLAN, DIR and options of `outboard lab run`");
     };
     let directory = Path::new(directory);
+    let store = directory.join(STORE);
+    let job = job(plan, options, &store)?;
+    carry_out(guest, directory, &job, limit_s, shows, |out| {
+        // A run that failed has kept what it measured.
+        if out.join(STORE).exists() {
+            std::fs::copy(out.join(STORE), &store)?;
+        }
+        Ok(())
+    })?
+    .context("`lab run` printed nothing")
+}
+
+/// Carries out the script of this name in `tests/guest/lab` behind the lines of `settings`; `keep` has what it left in
+/// `/job/result`. The guest's disks are files in `directory`, which is removed after a success.
+pub(crate) fn script(
+    guest: &Guest,
+    (name, settings): (&str, &str),
+    directory: &Path,
+    limit_s: u32,
+    keep: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
+    std::fs::remove_dir_all(directory).ok();
+    std::fs::create_dir_all(directory)?;
+    let path = shell::root()
+        .join("tests/guest/lab")
+        .join(name)
+        .with_extension("sh");
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    let mut job = Archive::default();
+    job.file("job/script", format!("{settings}\n{text}").as_bytes())?;
+    let job = job.finish()?;
+    carry_out(guest, directory, &job, limit_s, Console::OfFailure, keep)?;
+    Ok(std::fs::remove_dir_all(directory)?)
+}
+
+/// Carries out `job` in the guest, whose disks are files in `directory`; `keep` has the results, also of a job that failed.
+/// What the lab printed, where that was the job.
+fn carry_out(
+    guest: &Guest,
+    directory: &Path,
+    job: &[u8],
+    limit_s: u32,
+    shows: Console,
+    keep: impl FnOnce(&Path) -> Result<()>,
+) -> Result<Option<String>> {
     let work = tempfile::Builder::new()
         .prefix(".outboard-guest-")
         .tempdir_in(directory)
         .with_context(|| format!("cannot write to {}", directory.display()))?;
     let path = |name: &str| work.path().join(name);
-    let store = directory.join(STORE);
     let initrd = path("initrd");
     let mut archive = File::create(&initrd)?;
     archive.write_all(&std::fs::read(&guest.initrd)?)?;
-    archive.write_all(&job(plan, options, &store)?)?;
+    archive.write_all(job)?;
     let [scratch, result] = [
         ("scratch", scratch_size(directory)?),
         ("result", RESULT_SIZE),
@@ -80,7 +125,7 @@ pub(crate) fn run(guest: &Guest, words: &[String], limit_s: u32, shows: Console)
         command.args(["-drive", &drive]);
     }
     let console = follow(&command, limit_s, shows)?;
-    let outcome = results(work.path(), &console, &store);
+    let outcome = results(work.path(), &console, keep);
     if outcome.is_err() && shows == Console::OfFailure {
         let lines: Vec<&str> = console.lines().collect();
         eprint!("{}", tail("lab", &lines));
@@ -88,25 +133,30 @@ pub(crate) fn run(guest: &Guest, words: &[String], limit_s: u32, shows: Console)
     outcome
 }
 
-/// Takes the store out of the results below `work`; what the lab printed, unless it failed.
-fn results(work: &Path, console: &str, store: &Path) -> Result<String> {
+/// Unpacks the results below `work` for `keep`; what the lab printed, unless the job failed.
+fn results(
+    work: &Path,
+    console: &str,
+    keep: impl FnOnce(&Path) -> Result<()>,
+) -> Result<Option<String>> {
     let out = work.join("out");
     std::fs::create_dir(&out)?;
     let mut unpack = Command::new("tar");
     unpack.arg("-xf").arg(work.join("result"));
     shell::output(unpack.arg("-C").arg(&out)).context("the guest left no result")?;
-    // A run that failed has kept what it measured.
-    if out.join(STORE).exists() {
-        std::fs::copy(out.join(STORE), store)?;
-    }
+    keep(&out)?;
     let mut lines = console.lines().rev();
     let exit = lines.find_map(|line| line.trim().strip_prefix("@exit "));
     ensure!(
         exit == Some("0"),
-        "`lab run` ended in the guest with status {}",
+        "the job ended in the guest with status {}",
         exit.unwrap_or("unknown")
     );
-    Ok(std::fs::read_to_string(out.join("output"))?)
+    let printed = out.join("output");
+    printed
+        .exists()
+        .then(|| Ok(std::fs::read_to_string(&printed)?))
+        .transpose()
 }
 
 /// The files of one run: `arguments` (one a line), the plan where it is a file, and the store with the runs before.

@@ -1,4 +1,5 @@
-# A run of the lab. /job has its arguments, one a line, and the plan. It works on a new filesystem on the first disk. What
+# A run of the lab, or a script that needs what the lab's guest has. /job has `script`, or the run's `arguments`, one a line,
+# and the plan. It works on a new filesystem on the first disk. What
 # it made becomes a tar on the second one: the store and what the program printed. Its progress and its errors are on
 # the console; a line `stop` from there ends it with what was measured.
 
@@ -27,19 +28,23 @@ if mount -t nfsd nfsd /proc/fs/nfsd; then
 fi || echo "there is no NFS server"
 
 cd /job
-set --
-while IFS= read -r word; do
-    set -- "$@" "$word"
-done <arguments
 code=0
-/usr/bin/outboard "$@" >result/output &
-program=$!
-while IFS= read -r word; do
-    test "$word" = stop && kill -TERM $program
-done </dev/ttyS1 &
-listener=$!
-wait $program || code=$?
-kill $listener
+if test -f script; then
+    sh ./script || code=$?
+else
+    set --
+    while IFS= read -r word; do
+        set -- "$@" "$word"
+    done <arguments
+    /usr/bin/outboard "$@" >result/output &
+    program=$!
+    while IFS= read -r word; do
+        test "$word" = stop && kill -TERM $program
+    done </dev/ttyS1 &
+    listener=$!
+    wait $program || code=$?
+    kill $listener
+fi
 tar -cf /dev/vdb -C result .
 sync
 umount /scratch || echo "the scratch disk is busy"

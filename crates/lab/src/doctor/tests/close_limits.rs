@@ -57,6 +57,26 @@ fn a_faster_export_over_the_same_wire_proves_that_it_is_not_the_wire() {
     assert!((next.rate.mib() - 11.3).abs() < 0.01);
 }
 
+/// The disk was named: short pairs, each after a pause, made the null export 5 % faster over a wire that the target filled.
+#[test]
+fn pairs_that_contradict_the_longer_measurements_prove_nothing() {
+    let mut e = export(11.52);
+    e.wire = Some(iperf3(11.46));
+    e.bounds.extend([
+        iperf3(11.46).bound(Direction::Read),
+        busy(Stage::Client, &e, 0.1),
+        busy(Stage::Server, &e, 0.03),
+    ]);
+    let with_null = |mib: f64| Substitution {
+        pairs: vec![1.05, 1.035, 1.07],
+        ..without(&[Stage::Disk], mib)
+    };
+    e.substitutions = vec![with_null(11.41)];
+    assert_eq!(diagnose(&e).limiter, [Stage::Wire]);
+    e.substitutions = vec![with_null(12.1)];
+    assert_eq!(diagnose(&e).limiter, [Stage::Disk]);
+}
+
 /// "The processor of the server" was named at 3 %, as the nearest bound.
 #[test]
 fn a_server_that_neither_computes_nor_waits_for_its_disk_waits_by_itself() {
