@@ -16,11 +16,6 @@
 
 . /guest/arrays.sh
 
-# The device of a letter.
-device() {
-    devices $1 | tr -d ' '
-}
-
 # turns LEVEL MEMBERS [OPTION…]
 turns() {
     name="$*" level=$1 letters=$2
@@ -71,14 +66,8 @@ begin)
     shift 3
     make_array --assume-clean --bitmap=64K "$@"
     ;;
-size)
-    stat -c %s model
-    ;;
-sum)
-    sum model
-    ;;
-put)
-    put_model $2 $3
+size | sum | put)
+    of_model "$@"
     ;;
 takes_over)
     # What the guest made in the first KiB of the array goes to the model.

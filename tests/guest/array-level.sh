@@ -102,35 +102,24 @@ begin)
     esac
     make_array "$@"
     ;;
-size)
-    stat -c %s model
-    ;;
-sum)
-    sum model
-    ;;
-put)
-    put_model $2 $3
+size | sum | put)
+    of_model "$@"
     ;;
 in_use)
     serve "$(array "$members")"
     writes 1 0 9000000 20 >list
     write_both list
-    test $2 = - || ask add --disk $PWD/$2.img
-    ask grow --level $3
+    ask_for $2 --level,$3
     writes 2 0 9000000 40 >list
     write_both list
     ask wait
     finish
-    test $2 = - || members="$members $2.img"
-    echo "$members" >members
+    with_new $2
     equal "$(array "$members")"
     ;;
 begun)
-    first=${members%% *}
-    slow="throttle($PWD/$first, bytes=6M/s)"
-    serve "array($slow$(echo " ${members#* }" | sed 's/ /, /g'))"
-    ask add --disk $PWD/$2.img
-    ask grow --level $3
+    serve_slowly
+    ask_for $2 --level,$3
     sleep 1
     writes 5 0 9000000 5 >list
     write_both list
@@ -141,8 +130,7 @@ begun)
         echo "it was rebuilt in no time, or not at all"
         exit 1
     }
-    members="$members $2.img"
-    echo "$members" >members
+    with_new $2
     equal "$(array "$members")"
     ;;
 as_files)

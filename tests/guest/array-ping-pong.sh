@@ -202,11 +202,8 @@ begin)
     quietly nbdcopy model "$uri"
     finish
     ;;
-sum)
-    sum model
-    ;;
-put)
-    dd if=PATTERN.img of=model bs=1k skip=$3 seek=$2 count=$3 conv=notrunc status=none
+sum | put)
+    of_model "$@"
     ;;
 degrade)
     serve "$(array "$members")"

@@ -19,13 +19,7 @@
 
 . /guest/arrays.sh
 
-# Writes so many KiB at that KiB through the kernel, the host does so to its model.
-put() {
-    dd if=/dev/vdf of=/dev/md0 bs=1k skip=$2 seek=$1 count=$2 conv=fsync,notrunc 2>/dev/null
-    host put $1 $2
-}
-
-# The array holds what the model does, on all members.
+# The array holds what the model does, on all members. It is read before the kernel has ended what it copies.
 good() {
     same "$name, $1" "$(sum /dev/md0)" "$(host sum)"
     check
@@ -34,7 +28,7 @@ good() {
 
 # replaced LEVEL MEMBERS SPARE [OPTION…]
 replaced() {
-    name="$*" letters=$2 spare=/dev/vd$(echo $3 | tr A-Z a-z)
+    name="$*" letters=$2 spare=$(device $3)
     host begin "$@"
     rest=$(devices $(echo $letters | tr -d B))
 
@@ -108,23 +102,12 @@ begin_to_replace() {
 case $1 in
 begin)
     level=$2 members=$(images $3)
+    # Behind the letter of the spare.
     shift 4
-    test -s PATTERN.img && test "$(head -c 8 PATTERN.img | tr -d '\0')" ||
-        head -c 16M /dev/urandom | dd of=PATTERN.img conv=notrunc status=none
-    echo "$members" >members
-    blank A.img B.img C.img D.img E.img
-    quietly outboard array create $members --level=$level --name=photos --assume-clean "$@"
-    serve "$(array "$members")"
-    size=$(nbdinfo --size "$uri")
-    head -c $size /dev/urandom >model
-    quietly nbdcopy model "$uri"
-    finish
+    make_array --assume-clean "$@"
     ;;
-sum)
-    sum model
-    ;;
-put)
-    dd if=PATTERN.img of=model bs=1k skip=$3 seek=$2 count=$3 conv=notrunc status=none
+sum | put)
+    of_model "$@"
     ;;
 replace)
     begin_to_replace $2 $3 $PWD/$3.img

@@ -24,7 +24,7 @@ cut_ours() {
     name="ours, level $level, cut after $after ms"
     host begin $level $letters "$@"
     host cut_reshape $after $new $form
-    disks="$(devices $letters$(echo $new | tr -d -))"
+    disks="$(devices $letters$new)"
     assemble
     good "ended by the kernel"
     stop
@@ -38,15 +38,12 @@ cut_theirs() {
     host begin $level $letters "$@"
     disks="$(devices $letters)"
     assemble
-    quietly mdadm /dev/md0 --add /dev/vd$(echo $new | tr A-Z a-z)
-    echo 1500 >/proc/sys/dev/raid/speed_limit_max
-    echo 1000 >/proc/sys/dev/raid/speed_limit_min
-    quietly mdadm --grow /dev/md0 --raid-devices=$count
+    begin_to_grow $new $count
     put 1000 100
     sleep $((after / 10)).$((after % 10))
     disks="$(devices $letters$new)"
     stop
-    echo 200000 >/proc/sys/dev/raid/speed_limit_max
+    at_full_speed
     host end_reshape $new
     assemble
     good "ended by us"
@@ -72,38 +69,18 @@ if [ -e members ]; then
     members=$(cat members)
 fi
 
-# The model gets the size of what is served, zeroes behind what it has.
-grow_model() {
-    truncate -s $(nbdinfo --size "$uri") model
-}
-
-# The new member is one from now on.
-with_new() {
-    test $1 = - || members="$members $(images $1)"
-    echo "$members" >members
-}
-
 case $1 in
 begin)
     level=$2 members=$(images $3)
     shift 3
     make_array --assume-clean "$@"
     ;;
-size)
-    stat -c %s model
-    ;;
-sum)
-    sum model
-    ;;
-put)
-    put_model $2 $3
+size | sum | put)
+    of_model "$@"
     ;;
 cut_reshape)
-    first=${members%% *}
-    slow="throttle($PWD/$first, bytes=6M/s)"
-    serve "array($slow$(echo " ${members#* }" | sed 's/ /, /g'))"
-    ask add --disk $PWD/$3.img
-    ask grow $(echo $4 | tr , ' ')
+    serve_slowly
+    ask_for $3 $4
     writes $2 0 3000000 5 >list
     write_both list
     sleep 0.$2
@@ -111,8 +88,7 @@ cut_reshape)
     wait $server || true
     mdadm --examine $first | grep "Reshape pos'n" >>cuts || echo "none: it had ended" >>cuts
     with_new $3
-    # mdadm says the size that it is to get.
-    truncate -s $(mdadm --examine $first | sed -n 's/^ *Array Size : \([0-9]*\) KiB.*/\1/p')K model
+    model_as_announced
     ;;
 end_reshape)
     with_new $2

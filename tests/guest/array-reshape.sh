@@ -53,16 +53,13 @@ grown() {
     host begin $level $letters "$@"
     disks="$(devices $letters)"
     assemble
-    quietly mdadm /dev/md0 --add /dev/vd$(echo $new | tr A-Z a-z)
-    echo 1500 >/proc/sys/dev/raid/speed_limit_max
-    echo 1000 >/proc/sys/dev/raid/speed_limit_min
-    quietly mdadm --grow /dev/md0 --raid-devices=$count
+    begin_to_grow $new $count
     sleep 2
     same "$name, at work" "$(md sync_action)" reshape
     put 1000 100
     disks="$(devices $letters$new)"
     stop
-    echo 200000 >/proc/sys/dev/raid/speed_limit_max
+    at_full_speed
     host end_reshape $new
     assemble
     good "a reshape of the kernel's, ended by us"
@@ -95,23 +92,6 @@ if [ -e members ]; then
     members=$(cat members)
 fi
 
-# The model gets the size of what is served, zeroes behind what it has.
-grow_model() {
-    truncate -s $(nbdinfo --size "$uri") model
-}
-
-# Adds a spare, and begins to reshape.
-ask_for() {
-    test $1 = - || ask add --disk $PWD/$1.img
-    ask grow $(echo $2 | tr , ' ')
-}
-
-# The new members are members from now on.
-with_new() {
-    test $1 = - || members="$members $(images $1)"
-    echo "$members" >members
-}
-
 case $1 in
 begin)
     level=$2 members=$(images $3)
@@ -137,14 +117,8 @@ enlarge)
     finish
     equal "$(array "$members")"
     ;;
-size)
-    stat -c %s model
-    ;;
-sum)
-    sum model
-    ;;
-put)
-    put_model $2 $3
+size | sum | put)
+    of_model "$@"
     ;;
 reshape)
     serve "$(array "$members")"
@@ -163,9 +137,7 @@ reshape)
     equal "$(array "$members")"
     ;;
 begin_to_reshape)
-    first=${members%% *}
-    slow="throttle($PWD/$first, bytes=6M/s)"
-    serve "array($slow$(echo " ${members#* }" | sed 's/ /, /g'))"
+    serve_slowly
     ask_for $2 $3
     sleep 1
     writes 2 0 3000000 5 >list
@@ -180,8 +152,7 @@ begin_to_reshape)
     with_new $2
     # What is read of both halves.
     equal "$(array "$members")"
-    # mdadm says the size that it is to get.
-    truncate -s $(mdadm --examine $first | sed -n 's/^ *Array Size : \([0-9]*\) KiB.*/\1/p')K model
+    model_as_announced
     ;;
 end_reshape)
     with_new $2

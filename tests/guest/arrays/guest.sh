@@ -10,6 +10,11 @@ devices() {
     echo "$*" | tr A-Z a-z | sed 's,[a-z],/dev/vd& ,g'
 }
 
+# The device of one letter.
+device() {
+    devices $1 | tr -d ' '
+}
+
 # Says what differs, and ends.
 same() {
     test "$2" = "$3" || {
@@ -74,6 +79,19 @@ size() {
 # As the host's `sum`: md5 finds a difference as well as the others, in a third of the emulated processor's time.
 sum() {
     md5sum <$1 | cut -d ' ' -f 1
+}
+
+# The kernel begins to reshape the array, slowly, to so many members with a new one: begin_to_grow NEW COUNT
+begin_to_grow() {
+    quietly mdadm /dev/md0 --add $(device $1)
+    echo 1500 >/proc/sys/dev/raid/speed_limit_max
+    echo 1000 >/proc/sys/dev/raid/speed_limit_min
+    quietly mdadm --grow /dev/md0 --raid-devices=$2
+}
+
+# The kernel copies as fast as it can again.
+at_full_speed() {
+    echo 200000 >/proc/sys/dev/raid/speed_limit_max
 }
 
 # Sectors that were written to a device since the machine started.

@@ -57,6 +57,24 @@ ask() {
     quietly outboard array $command photos "$@" --server $server
 }
 
+# Serves the array of $members, of which $first carries 6 MB a second: what it is grown by takes a while.
+serve_slowly() {
+    first=${members%% *}
+    serve "array(throttle($PWD/$first, bytes=6M/s)$(echo " ${members#* }" | sed 's/ /, /g'))"
+}
+
+# Adds a spare (`-`: none) to what is served, and begins to grow it to a form, with commas for spaces.
+ask_for() {
+    test $1 = - || ask add --disk $PWD/$1.img
+    ask grow $(echo $2 | tr , ' ')
+}
+
+# The new members (`-`: none) are members from now on.
+with_new() {
+    test $1 = - || members="$members $(images $1)"
+    echo "$members" >members
+}
+
 # Ends the server in good order.
 finish() {
     kill $server
@@ -142,6 +160,25 @@ make_array() {
 # Writes to the model what the guest's `put` writes to the array.
 put_model() {
     dd if=PATTERN.img of=model bs=1k skip=$2 seek=$1 count=$2 conv=notrunc status=none
+}
+
+# What the guest has done with the model: its `size`, its `sum`, and what was `put`.
+of_model() {
+    case $1 in
+    size) stat -c %s model ;;
+    sum) sum model ;;
+    put) put_model $2 $3 ;;
+    esac
+}
+
+# The model gets the size of what is served, zeroes behind what it has.
+grow_model() {
+    truncate -s $(nbdinfo --size "$uri") model
+}
+
+# The model gets the size that the array is to have after its reshape, as mdadm reads it from $first.
+model_as_announced() {
+    truncate -s $(mdadm --examine $first | sed -n 's/^ *Array Size : \([0-9]*\) KiB.*/\1/p')K model
 }
 
 # How many of its writes a client saw acknowledged.
