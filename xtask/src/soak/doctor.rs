@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 
-use crate::suite::{self, SuiteOptions};
+use crate::suite::{self, BINARY, REQUIRE_ALL, SuiteOptions};
 use crate::{packages, shell};
 
 /// Has the long tests run.
@@ -27,7 +27,8 @@ pub(super) fn run() -> Result<()> {
     let arguments = ["test", "--package", "outboard-tests", "--test", TESTS];
     let only = ["sweep::", "--", "--nocapture", "--test-threads=1"];
     let mut table = shell::cargo(arguments);
-    table.args(only).env(TABLE.0, TABLE.1);
-    let table = shell::run(table.env("OUTBOARD_REQUIRE_ALL", "1"));
+    table.args(only).env(TABLE.0, TABLE.1).env(REQUIRE_ALL, "1");
+    // Where it cannot be built there is an older one, perhaps.
+    let table = shell::build().and_then(|outboard| shell::run(table.env(BINARY, outboard)));
     tests.and(table)
 }

@@ -73,6 +73,20 @@ fn worlds_are_as_many_as_requested_from_a_seed_on() {
 }
 
 #[test]
+fn worlds_of_one_kind_do_not_reach_the_seeds_of_the_next() {
+    assert_eq!(worlds::last_seed(2000, 0).unwrap(), 1999);
+    assert_eq!(worlds::last_seed(1, 7).unwrap(), 7);
+    let last = (1 << 32) - 1;
+    assert_eq!(worlds::last_seed(1, last).unwrap(), last);
+    for (count, seed) in [(2, last), (1, 1 << 32), (1, u64::MAX)] {
+        let error = worlds::last_seed(count, seed).unwrap_err().to_string();
+        let expected = format!("--seed {seed} and --count {count}: ");
+        assert!(error.starts_with(&expected), "{error}");
+        assert!(error.ends_with("end before 4294967296"), "{error}");
+    }
+}
+
+#[test]
 fn fio_by_hand_has_the_flags_of_the_lab_and_another_file() {
     let line = "fio --name=read '--filename=/mnt/.outboard-lab-x/data' --rw=randread --randseed=7 --output=/tmp/a/measure.json";
     let words = with_files(

@@ -4,7 +4,7 @@
 //! reshapes, other levels), of two hosts, moves, caches, copies and clients. A world that fails is printed with its seed; another run from
 //! another seed on plays others.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::packages;
 use crate::suite::{self, SuiteOptions};
@@ -13,7 +13,10 @@ use crate::suite::{self, SuiteOptions};
 const COUNT: &str = "OUTBOARD_WORLDS";
 const FROM: &str = "OUTBOARD_WORLDS_FROM";
 
-/// Most worlds of one kind: the seeds of each kind begin so far behind those of the one before.
+/// Seeds of one kind: those of the next kind begin behind them.
+const SEEDS: u64 = 1 << 32;
+
+/// Most worlds of one kind.
 pub(super) const COUNT_MAX: u64 = 1 << 31;
 
 /// The tests that play worlds, by a part of their names.
@@ -21,14 +24,23 @@ const TESTS: &str = "worlds";
 
 /// Runs all of them; none may be skipped.
 pub(super) fn run(count: u64, seed: u64) -> Result<()> {
+    let last = last_seed(count, seed)?;
     packages::ensure(&[packages::TESTS])?;
-    let behind = seed + count;
-    println!("seeds {seed} to {behind} of each kind (OUTBOARD_WORLD=SEED plays one again)");
+    println!("seeds {seed} to {last} of each kind (OUTBOARD_WORLD=SEED plays one again)");
     suite::run(SuiteOptions {
         filter: Some(TESTS),
         strict: true,
         variables: &variables(count, seed),
     })
+}
+
+/// The seed of the last world of each kind.
+pub(super) fn last_seed(count: u64, seed: u64) -> Result<u64> {
+    let end = seed.checked_add(count).filter(|end| *end <= SEEDS);
+    let end = end.with_context(|| {
+        format!("--seed {seed} and --count {count}: the seeds of a kind end before {SEEDS}")
+    })?;
+    Ok(end.saturating_sub(1))
 }
 
 /// What the tests get of it.

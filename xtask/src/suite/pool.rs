@@ -24,10 +24,10 @@ const REMINDER: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(200);
 
 /// Makes a test fail that would be skipped.
-const REQUIRE_ALL: &str = "OUTBOARD_REQUIRE_ALL";
+pub(crate) const REQUIRE_ALL: &str = "OUTBOARD_REQUIRE_ALL";
 
 /// Where tests find the binary.
-const BINARY: &str = "OUTBOARD_BIN";
+pub(crate) const BINARY: &str = "OUTBOARD_BIN";
 
 /// What runs at once.
 #[derive(Debug, Clone, Copy)]
