@@ -19,6 +19,7 @@ mod demo;
 mod fuzz;
 mod guest;
 mod manual;
+mod mounted_attachment;
 mod package;
 mod packages;
 mod process;

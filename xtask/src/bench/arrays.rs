@@ -5,27 +5,23 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::figures::Sample;
-use super::fio::{self, Target, Until};
+use super::fio::Until;
+use super::resyncs::{
+    HEAD, NAME, ReadsMeanwhile, ask, command, copied, in_order, remove, seconds_until_idle,
+    slowest_at_once, until,
+};
 use super::work::Load;
 use super::{Args, DISK_SIZE, Measured, one, ready, rounds};
 use crate::servers::{Launcher, Server, Serving};
 use crate::{clock, data, process, shell};
 
-/// What arrays are called.
-const NAME: &str = "bench";
-
-/// Besides its data a member has superblock, bitmap and room for more.
-const HEAD: u64 = 64 << 20;
-
 /// Data of a mirror that is resynced.
 const LARGE: u64 = 4 << 30;
-const LARGE_MB: f64 = 4_294.967_296;
 
 /// Where files are in memory. Linux 6.6 and later read and write them past the page cache too.
 const MEMORY: &str = "/dev/shm";
@@ -38,12 +34,6 @@ const BITMAP_CHUNK: &str = "256K";
 /// Members of a large array that is opened.
 const MANY: usize = 12;
 const MANY_SIZE: u64 = 1 << 40;
-
-/// How long a resync may take.
-const LOOK_LIMIT: Duration = Duration::from_secs(600);
-
-/// Time between two looks whether they are, which take time of a processor.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A mirror of two files.
 struct Mirror<'a> {
@@ -91,40 +81,24 @@ impl<'a> Mirror<'a> {
     /// Writes new superblocks, of an array with so much data. `how`: more of the command line.
     fn create(&self, size: u64, how: &[&str]) -> Result<()> {
         let size = size.to_string();
-        let mut command = self.command("create");
+        let mut command = command(self.binary, "create");
         command.args(&self.files).args(["--level", "1", "--force"]);
         command.args(["--name", NAME, "--size", &size]).args(how);
         shell::output(&mut command).map(drop)
     }
 
-    fn command(&self, what: &str) -> Command {
-        let mut command = Command::new(self.binary);
-        command.args(["array", what]);
-        command
-    }
-
     /// A command about the array that `serving` runs.
     fn ask(&self, serving: &Serving, what: &str, more: &[&str]) -> Result<Value> {
-        let mut command = self.command(what);
-        command.arg(NAME).args(more);
-        command.args(["--json", "--server", &serving.id().to_string()]);
-        let said = shell::output(&mut command)?;
-        serde_json::from_str(&said).with_context(|| format!("`array {what}` said {said}"))
+        ask(self.binary, serving, what, more)
     }
 
-    /// Whether a resync is in progress.
-    fn is_busy(&self, serving: &Serving) -> Result<bool> {
-        let status = self.ask(serving, "status", &[])?;
-        let members = status["members"].as_array().context("no members")?;
-        let behind = |member: &Value| member["state"] != "in_sync";
-        Ok(!status["sync"].is_null() || members.iter().any(behind))
-    }
-
-    /// Waits until the resync has ended.
-    fn wait(&self, serving: &Serving) -> Result<()> {
-        until("the copies of the mirror are never alike", || {
-            Ok(!self.is_busy(serving)?)
-        })
+    /// How long it takes until both copies are identical.
+    fn seconds_until_resynced(&self, serving: &Serving) -> Result<f64> {
+        seconds_until_idle(
+            self.binary,
+            serving,
+            "the copies of the mirror are never alike",
+        )
     }
 
     /// Waits until no bit of the bitmap is set. In a new one all are, until something was written and a
@@ -170,7 +144,7 @@ impl<'a> Mirror<'a> {
         let before = process::bytes_written(serving.id())?;
         let start = clock::now();
         self.ask(serving, if is_known { "re-add" } else { "add" }, &how)?;
-        self.wait(serving)?;
+        self.seconds_until_resynced(serving)?;
         let seconds = start.elapsed().as_secs_f64();
         let copied = process::bytes_written(serving.id())? - before;
         Ok(Sample {
@@ -184,39 +158,12 @@ impl<'a> Mirror<'a> {
     fn resync(&self, launcher: &Launcher) -> Result<Sample> {
         self.create(LARGE, &[])?;
         let serving = launcher.start(Server::Ours, &self.expression)?;
-        let start = clock::now();
-        self.wait(&serving)?;
-        let seconds = start.elapsed().as_secs_f64();
-        Ok(Sample {
-            mb_per_s: Some(LARGE_MB / seconds),
-            seconds: Some(seconds),
-            ..Sample::default()
-        })
+        Ok(copied(LARGE, self.seconds_until_resynced(&serving)?))
     }
 
     fn remove(&self) {
-        for file in &self.files {
-            std::fs::remove_file(file).ok();
-        }
+        remove(&self.files);
     }
-}
-
-/// Polls until it is so.
-pub(super) fn until(never: &'static str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
-    let mut failure = None;
-    let done = clock::poll(LOOK_LIMIT, || match is_so() {
-        Ok(false) => {
-            std::thread::sleep(LOOK_EVERY);
-            None
-        }
-        Ok(true) => Some(()),
-        Err(error) => {
-            failure = Some(error);
-            Some(())
-        }
-    });
-    failure.map_or(Ok(()), Err)?;
-    done.context(never)
 }
 
 /// `array(…)` of these files.
@@ -283,9 +230,7 @@ pub(super) fn load(
     if let Some(earlier) = earlier {
         earlier.remove();
     }
-    for file in &others {
-        std::fs::remove_file(file).ok();
-    }
+    remove(&others);
     measured
 }
 
@@ -307,7 +252,7 @@ pub(super) fn resync(launcher: &Launcher, args: &Args, binary: &Path) -> Result<
     let names = ["outboard resync", "slower member"];
     let measured = rounds(args, names.map(str::to_owned).to_vec(), |which| {
         if which == 1 {
-            return in_order("write", &plain);
+            return in_order("write", &plain, LARGE);
         }
         mirror.resync(launcher)
     });
@@ -330,17 +275,7 @@ pub(super) fn resync_on_one_disk(
         if which == 0 {
             return mirror.resync(launcher);
         }
-        let (read, write) = std::thread::scope(|scope| {
-            let reading = scope.spawn(|| in_order("read", &mirror.files[0]));
-            let write = in_order("write", &plain);
-            (reading.join().expect("fio does not panic"), write)
-        });
-        let (read, write) = (read?, write?);
-        Ok(if read.mb_per_s < write.mb_per_s {
-            read
-        } else {
-            write
-        })
+        slowest_at_once(&[("read", &mirror.files[0]), ("write", &plain)], LARGE)
     });
     std::fs::remove_file(&plain).ok();
     mirror.remove();
@@ -354,23 +289,6 @@ fn plain(launcher: &Launcher) -> Result<PathBuf> {
     Ok(plain)
 }
 
-/// Reads or writes all of `file` in order, past the page cache.
-fn in_order(pattern: &'static str, file: &Path) -> Result<Sample> {
-    let load = Load {
-        pattern,
-        block_size: 1 << 20,
-        jobs: 1,
-        depth: 8,
-        rate: None,
-    };
-    let (size, bytes) = (LARGE, LARGE);
-    let outcome = fio::run(&load, Target::Scratch(file), Until::Once { size, bytes })?;
-    Ok(Sample {
-        mb_per_s: outcome.sample.mb_per_s,
-        ..Sample::default()
-    })
-}
-
 /// Reads of users during a resync of a mirror, against the same without.
 pub(super) fn foreground(
     launcher: &Launcher,
@@ -379,21 +297,16 @@ pub(super) fn foreground(
     load: &Load,
 ) -> Result<Vec<Measured>> {
     let mirror = Mirror::files(binary, &launcher.folder, LARGE)?;
-    let names = ["during a resync", "without"].map(str::to_owned);
-    let measured = rounds(args, names.to_vec(), |which| {
-        for file in &mirror.files {
-            ready(file)?;
-        }
-        let clean: &[&str] = if which == 1 { &["--assume-clean"] } else { &[] };
+    let reads = ReadsMeanwhile {
+        binary,
+        files: &mirror.files,
+        during: "during a resync",
+        was_over: "the resync was over before the reads: measure for fewer --seconds",
+    };
+    let measured = reads.measure(args, load, |is_clean| {
+        let clean: &[&str] = if is_clean { &["--assume-clean"] } else { &[] };
         mirror.create(LARGE, clean)?;
-        let serving = launcher.start(Server::Ours, &mirror.expression)?;
-        let sample = one(&serving, load, Until::Seconds(args.seconds))?;
-        let busy = mirror.is_busy(&serving)?;
-        ensure!(
-            busy == (which == 0),
-            "the resync was over before the reads: measure for fewer --seconds"
-        );
-        Ok(sample)
+        launcher.start(Server::Ours, &mirror.expression)
     });
     mirror.remove();
     measured
@@ -443,8 +356,6 @@ pub(super) fn open(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Ve
             ..Sample::default()
         })
     });
-    for file in &files {
-        std::fs::remove_file(file).ok();
-    }
+    remove(&files);
     measured
 }

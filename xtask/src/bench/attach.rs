@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use super::fio::{self, Target, Until};
 use super::work::Load;
 use super::{Args, Measured, rounds};
+use crate::mounted_attachment::Attached;
 use crate::servers::{Launcher, Server, Serving};
 use crate::shell::{self, Running};
 use crate::{clock, data, process};
@@ -34,10 +35,13 @@ pub(super) fn measure(
     let our_server = launcher.start(Server::Ours, &our_image.to_string_lossy())?;
     let their_server = launcher.start(Server::Ours, &their_image.to_string_lossy())?;
     let earlier_server = launcher.start(Server::Ours, &earlier_image.to_string_lossy())?;
-    let ours = Attached::new(binary, &our_server, launcher.folder.join("mount-a"))?;
+    let attach = |binary: &Path, server: &Serving, mount| {
+        let mount = launcher.folder.join(mount);
+        Attached::new(binary, &server.uri(), &["--via", "fuse"], mount)
+    };
+    let ours = attach(binary, &our_server, "mount-a")?;
     let earlier = args.before.as_ref();
-    let earlier = earlier
-        .map(|binary| Attached::new(binary, &earlier_server, launcher.folder.join("mount-c")));
+    let earlier = earlier.map(|binary| attach(binary, &earlier_server, "mount-c"));
     let earlier = earlier.transpose()?;
     let theirs = LoopOnNbdfuse::new(&their_server, &launcher.folder)?;
     let mut contenders = vec![(&our_server, &ours.mount), (&their_server, &theirs.mount)];
@@ -77,47 +81,6 @@ fn make_filesystem(folder: &Path, image: &Path) -> Result<()> {
         .arg(image)
         .arg("1G");
     shell::output(&mut mkfs).map(drop)
-}
-
-/// Our attachment, detached when dropped.
-#[derive(Debug)]
-struct Attached {
-    binary: PathBuf,
-    mount: PathBuf,
-    over: bool,
-}
-
-impl Attached {
-    fn new(binary: &Path, server: &Serving, mount: PathBuf) -> Result<Self> {
-        std::fs::create_dir_all(&mount)?;
-        let mut attach = Command::new(binary);
-        attach
-            .args(["attach", &server.uri(), "--via", "fuse", "--mount"])
-            .arg(&mount);
-        shell::output(&mut attach)?;
-        Ok(Self {
-            binary: binary.to_path_buf(),
-            mount,
-            over: false,
-        })
-    }
-
-    fn detach(mut self) -> Result<()> {
-        self.over = true;
-        self.run_detach()
-    }
-
-    fn run_detach(&self) -> Result<()> {
-        shell::output(Command::new(&self.binary).arg("detach").arg(&self.mount)).map(drop)
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        if !self.over {
-            self.run_detach().ok();
-        }
-    }
 }
 
 /// nbdfuse with a loop device and a mount on it, taken down when dropped.

@@ -9,6 +9,7 @@ use anyhow::Result;
 
 use super::figures::{Figure, Sample};
 use super::fio::Until;
+use super::graph::AgainstPlain;
 use super::rows::{MOVED, READ_4K, Row, at_least, load};
 use super::work::{Load, Work};
 use super::{Args, DISK_SIZE, Measured, disk, one, ready, rounds};
@@ -40,19 +41,13 @@ pub(super) fn warm(launcher: &Launcher, args: &Args, load: &Load) -> Result<Vec<
     let plain = disk(&launcher.folder)?;
     let files = CacheFiles::new(&launcher.folder);
     // Two servers open one file for reading only.
-    let serving = [
-        launcher.start(Server::Ours, &files.cached(&plain, false))?,
-        launcher.start(Server::Ours, &read_only(&plain))?,
-    ];
-    let fill = super::rows::load("read", 1 << 20, 1, 16);
-    one(&serving[0], &fill, super::graph::all_of_it())?;
-    let names = ["outboard", "plain file"].map(str::to_owned).to_vec();
-    let measured = rounds(args, names, |which| {
-        ready(&plain)?;
-        ready(&files.cache)?;
-        one(&serving[which], load, Until::Seconds(args.seconds))
-    });
-    drop(serving);
+    let pair = AgainstPlain {
+        ours: &files.cached(&plain, false),
+        plain: &read_only(&plain),
+        files: vec![&plain, &files.cache],
+        first: Some(super::rows::load("read", 1 << 20, 1, 16)),
+    };
+    let measured = pair.measure(launcher, args, load);
     files.remove();
     measured
 }

@@ -46,24 +46,49 @@ pub(super) fn composed(
 ) -> Result<Vec<Measured>> {
     let plain = disk(&launcher.folder)?;
     let composed = Composed::new(&launcher.folder, shape)?;
-    let serving = [
-        launcher.start(Server::Ours, &composed.expression)?,
-        launcher.start(Server::Ours, &plain.to_string_lossy())?,
-    ];
-    if shape == Shape::OverlayTop {
-        let every_block = Load { jobs: 1, ..*load };
-        one(&serving[0], &every_block, all_of_it())?;
-    }
-    let names = ["outboard", "plain file"].map(str::to_owned).to_vec();
-    let measured = rounds(args, names, |which| {
-        for file in composed.files.iter().chain([&plain]) {
-            ready(file)?;
-        }
-        one(&serving[which], load, Until::Seconds(args.seconds))
-    });
-    drop(serving);
+    let pair = AgainstPlain {
+        ours: &composed.expression,
+        plain: &plain.to_string_lossy(),
+        files: composed.files.iter().chain([&plain]).collect(),
+        first: (shape == Shape::OverlayTop).then_some(Load { jobs: 1, ..*load }),
+    };
+    let measured = pair.measure(launcher, args, load);
     composed.remove();
     measured
+}
+
+/// A disk of ours and a plain file, both served by us at once.
+pub(super) struct AgainstPlain<'a> {
+    pub(super) ours: &'a str,
+    pub(super) plain: &'a str,
+    /// Readied for each measurement.
+    pub(super) files: Vec<&'a PathBuf>,
+    /// Done once to every byte of ours, before anything is measured.
+    pub(super) first: Option<Load>,
+}
+
+impl AgainstPlain<'_> {
+    pub(super) fn measure(
+        &self,
+        launcher: &Launcher,
+        args: &Args,
+        load: &Load,
+    ) -> Result<Vec<Measured>> {
+        let serving = [
+            launcher.start(Server::Ours, self.ours)?,
+            launcher.start(Server::Ours, self.plain)?,
+        ];
+        if let Some(first) = &self.first {
+            one(&serving[0], first, all_of_it())?;
+        }
+        let names = ["outboard", "plain file"].map(str::to_owned).to_vec();
+        rounds(args, names, |which| {
+            for file in &self.files {
+                ready(file)?;
+            }
+            one(&serving[which], load, Until::Seconds(args.seconds))
+        })
+    }
 }
 
 /// Writes of what an overlay does not have: ours and nbdkit's, with its blocks and with ours.

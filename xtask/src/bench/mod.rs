@@ -9,7 +9,7 @@ mod attach;
 pub(crate) mod bare;
 mod busy;
 mod caches;
-mod figures;
+pub(crate) mod figures;
 mod fio;
 mod flood;
 mod generator;
@@ -23,6 +23,7 @@ mod parity_arrays;
 mod parity_rows;
 mod rebuild;
 mod report;
+mod resyncs;
 mod rows;
 #[cfg(test)]
 mod tests;

@@ -9,13 +9,11 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::fio::Until;
+use super::resyncs::{HEAD, NAME};
 use super::work::{Load, ParityArray, ParityPeer};
 use super::{Args, DISK_SIZE, Measured, one, ready, rounds};
 use crate::servers::{Launcher, Server};
 use crate::{data, shell};
-
-/// Besides its data a member has superblock, bitmap or log, and room for more.
-const HEAD: u64 = 64 << 20;
 
 /// Chunk of arrays and of stripes.
 const CHUNK: u64 = 512 << 10;
@@ -116,7 +114,7 @@ fn create(
     (array, size): (ParityArray, u64),
 ) -> Result<()> {
     let mut create = Command::new(binary);
-    create.args(["array", "create", "--force", "--name", "bench"]);
+    create.args(["array", "create", "--force", "--name", NAME]);
     create.args(["--level", &array.level.to_string()]);
     create.args(["--consistency-policy", array.policy]);
     create.args(["--size", &size.to_string(), "--chunk", &CHUNK.to_string()]);

@@ -7,21 +7,20 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use anyhow::Result;
 
-use super::arrays::until;
 use super::figures::Sample;
-use super::fio::{self, Target, Until};
+use super::resyncs::{
+    HEAD, NAME, ReadsMeanwhile, copied, remove, seconds_until_idle, slowest_at_once,
+};
 use super::work::Load;
-use super::{Args, Measured, one, rounds};
+use super::{Args, Measured, rounds};
 use crate::servers::{Launcher, Server, Serving};
-use crate::{clock, data, shell};
+use crate::{data, shell};
 
-const NAME: &str = "bench";
 const MEMBERS: usize = 4;
-/// Besides its data a member has superblock, bitmap and room for more.
-const HEAD: u64 = 64 << 20;
+/// The last one.
+const REBUILT: usize = MEMBERS - 1;
 
 /// Members of an array, as files.
 struct Members<'a> {
@@ -61,78 +60,24 @@ impl<'a> Members<'a> {
         launcher.start(Server::Ours, &format!("array({})", files.join(",")))
     }
 
-    /// Whether a member is being rebuilt.
-    fn is_busy(&self, serving: &Serving) -> Result<bool> {
-        let mut status = Command::new(self.binary);
-        status.args(["array", "status", NAME, "--json"]);
-        let printed = shell::output(status.args(["--server", &serving.id().to_string()]))?;
-        let status: Value = serde_json::from_str(&printed)
-            .with_context(|| format!("`array status` printed {printed}"))?;
-        let members = status["members"].as_array().context("no members")?;
-        let behind = |member: &Value| member["state"] != "in_sync";
-        Ok(!status["sync"].is_null() || members.iter().any(behind))
-    }
-
     /// Rebuilds the last member.
     fn rebuild(&self, launcher: &Launcher) -> Result<Sample> {
         self.create(false)?;
         let serving = self.serve(launcher, ",direct=true")?;
-        let start = clock::now();
-        until("the member is never rebuilt", || {
-            Ok(!self.is_busy(&serving)?)
-        })?;
-        let seconds = start.elapsed().as_secs_f64();
-        Ok(Sample {
-            mb_per_s: Some(self.size as f64 / 1e6 / seconds),
-            seconds: Some(seconds),
-            ..Sample::default()
-        })
+        let never = "the member is never rebuilt";
+        let seconds = seconds_until_idle(self.binary, &serving, never)?;
+        Ok(copied(self.size, seconds))
     }
 
     /// Reads three of them and writes the last, in order and past the page cache: the slowest.
     fn at_once(&self) -> Result<Sample> {
-        let size = self.size;
-        let work = |number: usize| {
-            let pattern = if number == MEMBERS - 1 {
-                "write"
-            } else {
-                "read"
-            };
-            let load = Load {
-                pattern,
-                block_size: 1 << 20,
-                jobs: 1,
-                depth: 8,
-                rate: None,
-            };
-            let until = Until::Once { size, bytes: size };
-            fio::run(&load, Target::Scratch(&self.files[number]), until)
+        let pattern = |number| match number {
+            REBUILT => "write",
+            _ => "read",
         };
-        let outcomes: Vec<Result<fio::Outcome>> = std::thread::scope(|scope| {
-            let work = &work;
-            let threads: Vec<_> = (0..MEMBERS)
-                .map(|number| scope.spawn(move || work(number)))
-                .collect();
-            let ended = threads.into_iter();
-            ended
-                .map(|thread| thread.join().expect("fio does not panic"))
-                .collect()
-        });
-        let mut slowest = f64::MAX;
-        for outcome in outcomes {
-            let rate = outcome?.sample.mb_per_s.context("fio has no rate")?;
-            slowest = slowest.min(rate);
-        }
-        Ok(Sample {
-            mb_per_s: Some(slowest),
-            ..Sample::default()
-        })
-    }
-
-    fn remove(&self) {
-        for file in &self.files {
-            std::fs::remove_file(file).ok();
-        }
+        let numbered = self.files.iter().enumerate();
+        let work: Vec<_> = numbered.map(|(n, file)| (pattern(n), file)).collect();
+        slowest_at_once(&work, self.size)
     }
 }
 
@@ -148,7 +93,7 @@ pub(super) fn rate(launcher: &Launcher, args: &Args, binary: &Path) -> Result<Ve
             _ => members.at_once(),
         },
     );
-    members.remove();
+    remove(&members.files);
     measured
 }
 
@@ -160,17 +105,16 @@ pub(super) fn foreground(
     load: &Load,
 ) -> Result<Vec<Measured>> {
     let members = Members::fill(launcher, args, binary)?;
-    let names = ["during a rebuild", "without"].map(str::to_owned);
-    let measured = rounds(args, names.to_vec(), |which| {
-        members.create(which == 1)?;
-        let serving = members.serve(launcher, "")?;
-        let sample = one(&serving, load, Until::Seconds(args.seconds))?;
-        ensure!(
-            members.is_busy(&serving)? == (which == 0),
-            "the rebuild was over before the reads: measure for fewer --seconds, or with more --member-mib"
-        );
-        Ok(sample)
+    let reads = ReadsMeanwhile {
+        binary,
+        files: &members.files,
+        during: "during a rebuild",
+        was_over: "the rebuild was over before the reads: measure for fewer --seconds, or with more --member-mib",
+    };
+    let measured = reads.measure(args, load, |is_clean| {
+        members.create(is_clean)?;
+        members.serve(launcher, "")
     });
-    members.remove();
+    remove(&members.files);
     measured
 }

@@ -19,6 +19,7 @@ use crc::{Algorithm, CRC_32_ISCSI, CRC_32_ISO_HDLC, Crc};
 
 use super::figures::Sample;
 use super::fio::Until;
+use super::graph::AgainstPlain;
 use super::work::Load;
 use super::{Args, DISK_SIZE, Measured, disk, one, ready, rounds};
 use crate::servers::{Launcher, Server};
@@ -59,17 +60,13 @@ pub(super) fn load(
     let thin = launcher.folder.join("thin.img");
     data::fill(&thin, disk_len(DISK_SIZE), 60)?;
     make(binary, &thin, DISK_SIZE)?;
-    let serving = [
-        launcher.start(Server::Ours, &expression(&thin))?,
-        launcher.start(Server::Ours, &plain.to_string_lossy())?,
-    ];
-    let names = ["outboard", "plain file"].map(str::to_owned).to_vec();
-    let measured = rounds(args, names, |which| {
-        ready(&thin)?;
-        ready(&plain)?;
-        one(&serving[which], load, Until::Seconds(args.seconds))
-    });
-    drop(serving);
+    let pair = AgainstPlain {
+        ours: &expression(&thin),
+        plain: &plain.to_string_lossy(),
+        files: vec![&thin, &plain],
+        first: None,
+    };
+    let measured = pair.measure(launcher, args, load);
     std::fs::remove_file(&thin).ok();
     measured
 }

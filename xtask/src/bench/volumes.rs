@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::figures::Sample;
 use super::fio::Until;
-use super::graph::all_of_it;
+use super::graph::{AgainstPlain, all_of_it};
 use super::work::{Load, VolumeKind};
 use super::{Args, DISK_SIZE, Measured, disk, one, ready, rounds};
 use crate::servers::{Launcher, Server};
@@ -114,21 +114,13 @@ pub(super) fn load(
 ) -> Result<Vec<Measured>> {
     let plain = disk(&launcher.folder)?;
     let group = Group::with_volume(binary, &launcher.folder, kind)?;
-    let serving = [
-        launcher.start(Server::Ours, &group.expression())?,
-        launcher.start(Server::Ours, &plain.to_string_lossy())?,
-    ];
-    if kind == VolumeKind::OriginWritten {
-        let every_block = Load { jobs: 1, ..*load };
-        one(&serving[0], &every_block, all_of_it())?;
-    }
-    let names = ["outboard", "plain file"].map(str::to_owned).to_vec();
-    let measured = rounds(args, names, |which| {
-        group.ready()?;
-        ready(&plain)?;
-        one(&serving[which], load, Until::Seconds(args.seconds))
-    });
-    drop(serving);
+    let pair = AgainstPlain {
+        ours: &group.expression(),
+        plain: &plain.to_string_lossy(),
+        files: group.disks.iter().chain([&plain]).collect(),
+        first: (kind == VolumeKind::OriginWritten).then_some(Load { jobs: 1, ..*load }),
+    };
+    let measured = pair.measure(launcher, args, load);
     group.remove();
     measured
 }

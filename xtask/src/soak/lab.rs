@@ -17,13 +17,14 @@
 //! It compares no two disks: how often a run of two equal targets calls them different is simulated
 //! (`crates/lab/src/runner/tests/stopping_rule.rs`).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::bench::figures::median;
+use crate::mounted_attachment::Attached;
 use crate::{packages, shell};
 
 /// Rounds on each disk.
@@ -35,9 +36,6 @@ const BLOCKS: usize = 5;
 /// The least parts of rounds that are inside: what was measured before this command was written.
 const THROTTLED_MIN: (u32, u32) = (19, 20);
 const PLAIN_MIN: (u32, u32) = (15, 20);
-
-/// How often a disk is detached that is in use.
-const DETACH_TRIES: u32 = 20;
 
 /// Size of the image that is throttled.
 const IMAGE_SIZE: u64 = 512 << 20;
@@ -93,7 +91,7 @@ pub(super) fn run(binary: Option<&Path>, is_quick: bool) -> Result<()> {
     std::fs::remove_dir_all(&folder).ok();
     std::fs::create_dir_all(&folder).context("no folder for the rounds")?;
     let rounds = if is_quick { ROUNDS_QUICK } else { ROUNDS };
-    let attached = Attached::new(&binary, &folder)?;
+    let attached = throttled_disk(&binary, &folder)?;
     let mount = attached.mount.clone();
     let throttled = rounds_on(&binary, &folder, &mount, SEQUENTIAL, ("throttled", rounds));
     attached.detach()?;
@@ -130,15 +128,17 @@ fn rounds_on(
     let data = directory.join("by-hand");
     lay_out(&data, test.size_mib)?;
     let lab = || lab(binary, &plan, directory, &store);
-    // Its flags are those of the rounds.
-    let (_, flags) = lab()?;
     let output = folder.join("fio.json");
-    let flags = with_files(&flags, &data, &output);
+    // Those of the lab's first run, which the first round begins with.
+    let mut flags = Vec::new();
     let mut inside = 0;
     for round in 1..=rounds {
         let (interval, by_hand) = match round % 2 {
             1 => {
-                let (interval, _) = lab()?;
+                let (interval, words) = lab()?;
+                if flags.is_empty() {
+                    flags = with_files(&words, &data, &output);
+                }
                 (interval, by_hand(&flags, &output)?)
             }
             _ => {
@@ -258,68 +258,14 @@ fn by_hand(words: &[String], output: &Path) -> Result<f64> {
         let (bytes, milliseconds) = rate.context("fio read nothing")?;
         rates.push(bytes / milliseconds * 1000.0);
     }
-    rates.sort_by(f64::total_cmp);
-    Ok(rates[BLOCKS / 2])
+    median(rates).context("fio was not run")
 }
 
-/// Whether something is mounted there; yes where that cannot be read.
-fn is_mounted(mount: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mounts");
-    let mount = mount.display().to_string();
-    mounts.map_or(true, |mounts| {
-        let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-        points.any(|point| point == mount)
-    })
-}
-
-/// A throttled disk that is attached and mounted; detached when dropped.
-#[derive(Debug)]
-struct Attached {
-    binary: PathBuf,
-    mount: PathBuf,
-    is_over: bool,
-}
-
-impl Attached {
-    fn new(binary: &Path, folder: &Path) -> Result<Self> {
-        let (image, mount) = (folder.join("throttled.img"), folder.join("mount"));
-        let made = std::fs::File::create(&image).and_then(|file| file.set_len(IMAGE_SIZE));
-        made.context("no image to throttle")?;
-        std::fs::create_dir(&mount).context("no folder to mount on")?;
-        let disk = format!("throttle({}, read-bytes=40M/s)", image.display());
-        let mut attach = Command::new(binary);
-        attach.args(["attach", &disk, "--mkfs", "ext4", "--mount"]);
-        shell::output(attach.arg(&mount))?;
-        Ok(Self {
-            binary: binary.to_path_buf(),
-            mount,
-            is_over: false,
-        })
-    }
-
-    fn detach(mut self) -> Result<()> {
-        self.is_over = true;
-        self.run_detach()
-    }
-
-    /// Other programs of the machine hold a new mount for a moment.
-    fn run_detach(&self) -> Result<()> {
-        let mut detach = Command::new(&self.binary);
-        detach.arg("detach").arg(&self.mount);
-        for _ in 0..DETACH_TRIES {
-            if shell::output(&mut detach).is_ok() || !is_mounted(&self.mount) {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(500));
-        }
-        shell::output(&mut detach).map(drop)
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.run_detach().ok();
-        }
-    }
+/// A throttled disk with a filesystem on it.
+fn throttled_disk(binary: &Path, folder: &Path) -> Result<Attached> {
+    let image = folder.join("throttled.img");
+    let made = std::fs::File::create(&image).and_then(|file| file.set_len(IMAGE_SIZE));
+    made.context("no image to throttle")?;
+    let disk = format!("throttle({}, read-bytes=40M/s)", image.display());
+    Attached::new(binary, &disk, &["--mkfs", "ext4"], folder.join("mount"))
 }
