@@ -14,11 +14,7 @@ const CORRELATION_MAX: f64 = 0.8;
 /// Values with their spread.
 #[derive(Debug, Clone)]
 pub(super) struct BlockSample {
-    is_log: bool,
-    /// In the unit of the values.
-    median: f64,
-    least: f64,
-    greatest: f64,
+    range: ValueRange,
     /// On the scale that is computed on, as is what follows.
     mean: f64,
     middle: f64,
@@ -26,6 +22,16 @@ pub(super) struct BlockSample {
     variance: f64,
     /// The same with what so few values show too little of that correlation.
     corrected_variance: f64,
+}
+
+/// Where values lie, in their unit, and how many there are.
+#[derive(Debug, Clone)]
+struct ValueRange {
+    /// Whether their logarithms are what is computed on.
+    is_log: bool,
+    median: f64,
+    least: f64,
+    greatest: f64,
     n: usize,
 }
 
@@ -39,66 +45,69 @@ impl BlockSample {
         };
         let n = values.len();
         let mean = scaled.iter().sum::<f64>() / n as f64;
+        let (variance, corrected_variance) = variances_of_mean(&scaled, mean);
         Some(Self {
-            is_log,
-            median: median(values)?,
-            least: values.iter().copied().fold(f64::INFINITY, f64::min),
-            greatest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            range: ValueRange {
+                is_log,
+                median: median(values)?,
+                least: values.iter().copied().fold(f64::INFINITY, f64::min),
+                greatest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                n,
+            },
             mean,
             middle: median(&scaled)?,
-            variance: variance_of_mean(&scaled, mean, false),
-            corrected_variance: variance_of_mean(&scaled, mean, true),
-            n,
+            variance,
+            corrected_variance,
         })
     }
 
     /// The median, and the mean (of logarithms: the geometric one) with so much error: Student's t. Of
     /// too few values the ends are the least and the greatest, and no confidence interval.
     pub(super) fn center(&self, error: f64) -> Interval {
-        let width = || student::two_sided(error, self.n - 1) * self.variance.sqrt();
-        self.around(self.mean, width)
+        let width = || student::two_sided(error, self.range.n - 1) * self.variance.sqrt();
+        self.range.around(self.mean, width)
     }
 
     /// The median, and where that of as many more values lies with so much error: two medians differ, each
     /// of which has π/2 times the variance of a mean.
     pub(super) fn repetition(&self, error: f64) -> Interval {
         let variance = 2.0 * self.median_variance();
-        let width = || student::two_sided(error, self.n - 1) * variance.sqrt();
-        self.around(self.middle, width)
+        let width = || student::two_sided(error, self.range.n - 1) * variance.sqrt();
+        self.range.around(self.middle, width)
     }
 
     /// The ratio of both medians with so much error (Welch), of positive values.
     pub(super) fn over(&self, other: &Self, error: f64) -> Interval {
         let (one, two) = (self.median_variance(), other.median_variance());
-        let ratio = Self {
+        let variance = one + two;
+        let (above, below) = (&self.range, &other.range);
+        let ratio = ValueRange {
             is_log: true,
-            median: self.median / other.median,
-            least: self.least / other.greatest,
-            greatest: self.greatest / other.least,
-            mean: self.middle - other.middle,
-            middle: self.middle - other.middle,
-            variance: one + two,
-            corrected_variance: one + two,
-            n: self.n.min(other.n),
+            median: above.median / below.median,
+            least: above.least / below.greatest,
+            greatest: above.greatest / below.least,
+            n: above.n.min(below.n),
         };
         let width = || {
             let of = |part: f64, n: usize| part * part / (n - 1) as f64;
-            let parts = of(one, self.n) + of(two, other.n);
+            let parts = of(one, above.n) + of(two, below.n);
             let welch = match parts > 0.0 {
-                true => ratio.variance * ratio.variance / parts,
+                true => variance * variance / parts,
                 false => 1.0,
             };
             let freedom = usize::try_from(crate::units::round(welch.floor())).unwrap_or(1);
-            student::two_sided(error, freedom.max(1)) * ratio.variance.sqrt()
+            student::two_sided(error, freedom.max(1)) * variance.sqrt()
         };
-        ratio.around(ratio.middle, width)
+        ratio.around(self.middle - other.middle, width)
     }
 
     /// Of values of any shape that is not pointed around its middle, it is at most that of a normal one.
     fn median_variance(&self) -> f64 {
         self.corrected_variance * FRAC_PI_2
     }
+}
 
+impl ValueRange {
     /// `width` on both sides of `center`, and as far as the median.
     fn around(&self, center: f64, width: impl Fn() -> f64) -> Interval {
         let back = |value: f64| match self.is_log {
@@ -122,24 +131,22 @@ impl BlockSample {
 }
 
 /// The variance of the mean of values each of which is correlated with the one before it: (1 + r) / (1 - r)
-/// times that of independent ones. A negative r is taken as none, it is chance more often than not. Corrected, r is
-/// (1 + 3r) / n more, by which so few values show too little of it (Marriott and Pope 1954, Kendall 1954).
-fn variance_of_mean(values: &[f64], mean: f64, is_corrected: bool) -> f64 {
+/// times that of independent ones. A negative r is taken as none, it is chance more often than not. The second one is corrected:
+/// its r is (1 + 3r) / n more, by which so few values show too little of it (Marriott and Pope 1954, Kendall 1954).
+fn variances_of_mean(values: &[f64], mean: f64) -> (f64, f64) {
     let n = values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     if squares <= 0.0 || values.len() < 2 {
-        return 0.0;
+        return (0.0, 0.0);
     }
     let products = values.windows(2);
     let products: f64 = products
         .map(|pair| (pair[0] - mean) * (pair[1] - mean))
         .sum();
     let found = (products / squares).max(0.0);
-    let bias = if is_corrected {
-        (1.0 + 3.0 * found) / n
-    } else {
-        0.0
+    let with = |bias: f64| {
+        let correlation = (found + bias).min(CORRELATION_MAX);
+        squares / (n - 1.0) / n * (1.0 + correlation) / (1.0 - correlation)
     };
-    let correlation = (found + bias).min(CORRELATION_MAX);
-    squares / (n - 1.0) / n * (1.0 + correlation) / (1.0 - correlation)
+    (with(0.0), with((1.0 + 3.0 * found) / n))
 }

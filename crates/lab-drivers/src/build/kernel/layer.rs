@@ -51,13 +51,9 @@ pub(super) fn commands(
     parts: &[LayerDevice],
 ) -> Result<Commands, String> {
     Ok(match layer {
-        // As our own arrays are made: with a bitmap, and without an initial resync.
-        Layer::MdMirror => {
-            let own = ["--level=1", "--bitmap=internal", "--assume-clean"];
-            md(label, own.map(str::to_owned).into(), parts)
-        }
-        Layer::MdRaid5 => md(label, parity(5), parts),
-        Layer::MdRaid6 => md(label, parity(6), parts),
+        Layer::MdMirror => md(label, redundant(1), parts),
+        Layer::MdRaid5 => md(label, redundant(5), parts),
+        Layer::MdRaid6 => md(label, redundant(6), parts),
         Layer::MdStripe => {
             let chunk = format!("--chunk={CHUNK_KIB}");
             md(label, vec!["--level=0".to_owned(), chunk], parts)
@@ -81,8 +77,8 @@ fn md(label: &str, own: Vec<String>, parts: &[LayerDevice]) -> Commands {
     }
 }
 
-/// As ours of these levels are made with a bitmap: mdadm's chunk is ours, too.
-fn parity(level: u32) -> Vec<String> {
+/// As ours of these levels are made: with a bitmap (mdadm chooses our chunk, too), and without an initial resync.
+fn redundant(level: u32) -> Vec<String> {
     let level = format!("--level={level}");
     let own = [level.as_str(), "--bitmap=internal", "--assume-clean"];
     words(&own)

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::scheduling::course;
+use super::scheduling::{course, kept, pairs, placed};
 use crate::plan::{Direction, Plan, builtin};
 use crate::report::Summary;
 use crate::runner::Silent;
@@ -46,24 +46,14 @@ impl Executor for Simulation<'_> {
     }
 
     fn measure(&mut self, slot: CellSlot) -> Result<CellResult, StopReason> {
-        let mut cell = self.template.clone();
-        (cell.block, cell.position) = (slot.block, slot.position);
-        (cell.workload, cell.target) = (slot.workload, slot.target);
+        let mut cell = placed(self.template.clone(), slot);
         let rate = self.machine.measure(slot.workload * 2 + slot.target);
         self.now.0 += TAKES.0;
-        let Some(result) = cell.fio_mut() else {
-            return Err(StopReason::Cancelled);
-        };
+        let result = cell.fio_mut().unwrap();
         result.bytes.0 = round(rate * 1e9);
         result.runtime = Nanos(SECOND);
         result.direction = Direction::Read;
-        Ok(CellResult {
-            cell,
-            raw: String::new(),
-            commands: Vec::new(),
-            samples: Vec::new(),
-            samples_full: false,
-        })
+        Ok(kept(cell))
     }
 }
 
@@ -79,7 +69,7 @@ fn plan(tests: usize, times: u64) -> Plan {
 /// A run of `plan`, made by the runner's loop.
 fn simulate(record: &mut RunRecord, template: &Cell, machine: &mut NoisyMachine, seed: u64) {
     let plan = record.plan.clone();
-    let pairs = super::scheduling::pairs(&plan, 2);
+    let pairs = pairs(&plan, 2);
     let mut kept = Vec::new();
     let mut keep = |one: &CellResult| {
         kept.push(one.cell.clone());

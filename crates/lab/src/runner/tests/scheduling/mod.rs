@@ -41,10 +41,25 @@ pub(super) fn course<'a>(plan: &'a Plan, pairs: &'a [(usize, usize)]) -> BlockPl
 
 /// What was measured in `slot`.
 pub(super) fn cell(slot: CellSlot) -> Cell {
-    let mut cell = synthetic::run(1).cells.remove(0);
+    placed(synthetic::run(1).cells.remove(0), slot)
+}
+
+/// `cell` as what was measured in `slot`.
+pub(super) fn placed(mut cell: Cell, slot: CellSlot) -> Cell {
     (cell.block, cell.position) = (slot.block, slot.position);
     (cell.workload, cell.target) = (slot.workload, slot.target);
     cell
+}
+
+/// `cell` as the runner gets it to keep, alone.
+pub(super) fn kept(cell: Cell) -> CellResult {
+    CellResult {
+        cell,
+        raw: String::new(),
+        commands: Vec::new(),
+        samples: Vec::new(),
+        samples_full: false,
+    }
 }
 
 /// Each measurement takes this long and gives what `figure` says.
@@ -67,13 +82,7 @@ impl<F: FnMut(CellSlot) -> Result<u64, StopReason>> Executor for Mock<F> {
         if slot.workload % 2 == 1 {
             result.direction = Direction::Write;
         }
-        Ok(CellResult {
-            cell,
-            raw: String::new(),
-            commands: Vec::new(),
-            samples: Vec::new(),
-            samples_full: false,
-        })
+        Ok(kept(cell))
     }
 }
 
