@@ -15,6 +15,19 @@ const SIZE: u64 = 32 * MIB;
 /// What a client reads to recognize the disk (82 KiB), the sample that is compared with it (32 blocks), and nothing else.
 const OPEN_MAX: u64 = 82 * 1024 + 32 * 4096;
 
+/// A server of `image` as the export `root`, its URI, and the port of its metrics.
+#[track_caller]
+fn served(image: &str) -> (Server, String, u16) {
+    let port = free_port();
+    let (root, metrics) = (
+        format!("root={image}"),
+        format!("--metrics=127.0.0.1:{port}"),
+    );
+    let server = Server::start(&[&root, &metrics]);
+    let uri = server.uri("root");
+    (server, uri, port)
+}
+
 /// Bytes that the server of these metrics has read for clients.
 #[track_caller]
 fn bytes_read(port: u16) -> u64 {
@@ -41,13 +54,7 @@ fn what_was_read_once_is_not_read_from_the_server_after_a_restart() {
     let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let image = folder.filled("root.img", SIZE, 3);
-    let port = free_port();
-    let (root, metrics) = (
-        format!("root={image}"),
-        format!("--metrics=127.0.0.1:{port}"),
-    );
-    let server = Server::start(&[&root, &metrics]);
-    let uri = server.uri("root");
+    let (_server, uri, port) = served(&image);
     let cache = folder.at("root.cache");
     let options = ["--cache", cache.as_str(), "--cache-size", "64M"];
     let device = world.attachment(&uri).with(&options).device();
@@ -88,13 +95,7 @@ fn what_was_read_is_not_read_again_after_a_forced_detach() {
     let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let image = folder.filled("root.img", SIZE, 3);
-    let port = free_port();
-    let (root, metrics) = (
-        format!("root={image}"),
-        format!("--metrics=127.0.0.1:{port}"),
-    );
-    let server = Server::start(&[&root, &metrics]);
-    let uri = server.uri("root");
+    let (_server, uri, port) = served(&image);
     let cache = folder.at("root.cache");
     let options = ["--cache", cache.as_str(), "--cache-size", "64M"];
     let device = world.attachment(&uri).with(&options).device();
@@ -202,13 +203,7 @@ fn what_a_first_start_read_is_read_ahead_of_the_next_one_with_an_empty_cache() {
     let Some(world) = World::new() else { return };
     let folder = Folder::new();
     let image = folder.filled("root.img", SIZE, 4);
-    let port = free_port();
-    let (root, metrics) = (
-        format!("root={image}"),
-        format!("--metrics=127.0.0.1:{port}"),
-    );
-    let server = Server::start(&[&root, &metrics]);
-    let uri = server.uri("root");
+    let (_server, uri, port) = served(&image);
     let (cache, profile) = (folder.at("root.cache"), folder.at("boot.profile"));
     let options = [
         "--cache",
