@@ -5,34 +5,25 @@ use std::process::Command;
 
 use outboard_tests::image::Folder;
 use outboard_tests::said;
-use outboard_tests::server::{By, LIMIT, Server};
+use outboard_tests::server::{By, Server};
 use serde_json::Value;
-use testkit::proc::Process;
 use testkit::requires;
 
-use super::competition::{predicted, rate};
+use super::competition::assert_predicted;
 use super::network::{Network, can_make_networks};
-use super::servers::QuotaGroup;
-use super::{SECONDS, TRIES, alone, diagnosis, doctor, limiter, names, runs_long_tests};
+use super::servers::{QuotaGroup, start};
+use super::{alone, doctor, limiter, names, runs_long_tests};
 
 /// Once the advice is applied, the rate is what `before` predicts, within 15 %, and if it names the next bottleneck, that is
 /// the one that is met.
 #[track_caller]
-fn assert_met(before: &Value, mut applied: impl FnMut(u32) -> Command) {
-    let wanted = predicted(before);
+fn assert_met(before: &Value, applied: impl FnMut(u32) -> Command) {
     let part = before["verdict"]["next"]["part"].as_str();
-    let mut found = Vec::new();
-    for again in 0..TRIES {
-        let after = diagnosis(&mut applied(SECONDS << again));
-        let named = limiter(&after);
-        let is_met =
-            part.is_none_or(|part| named.len() <= 2 && named.iter().any(|one| one == part));
-        if is_met && (rate(&after) / wanted - 1.0).abs() <= 0.15 {
-            return;
-        }
-        found.push((rate(&after), named));
-    }
-    panic!("{wanted} and then {part:?} were predicted, and not {found:?}: {before:#}");
+    let is_met = |after: &Value| {
+        let named = limiter(after);
+        part.is_none_or(|part| named.len() <= 2 && named.iter().any(|one| one == part))
+    };
+    assert_predicted(before, is_met, applied);
 }
 
 /// The number of requests that are advised to be in flight.
@@ -77,13 +68,10 @@ fn a_quota_that_is_raised_gives_way_to_the_next_bottleneck() {
     let Some(group) = QuotaGroup::new(1) else {
         return;
     };
-    let socket = folder.path().join("socket");
     let disk = "d=throttle(memory(64M), read-bytes=20000000/s)";
     let mut serve = said::outboard(&["serve", disk, "n=null(1G)", "--listen"]);
-    serve.arg(format!("unix:{}", socket.display()));
-    let mut server = Process::start(&mut group.inside(&serve)).expect("a server");
-    server.wait_for_socket(&socket, LIMIT).expect("it listens");
-    let uri = format!("nbd+unix:///d?socket={}", socket.display());
+    serve.arg(format!("unix:{}", folder.at("socket")));
+    let (server, uri) = start(&folder, group.inside(&serve), "d");
     let command = |seconds| {
         let args = [&uri, "--block-size", "16K", "--random"];
         doctor(&folder, seconds, &args)

@@ -7,7 +7,7 @@ use serde_json::Value;
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{SECONDS, TRIES, alone, diagnoses, doctor, limiter, runs_long_tests};
+use super::{SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor, limiter, runs_long_tests};
 
 /// What is mounted, and where.
 struct Mounted {
@@ -31,17 +31,12 @@ impl Mounted {
     #[track_caller]
     fn verdicts(&self, right: impl Fn(&Value) -> bool) -> Value {
         let folder = Folder::new();
-        let mut wrong = Vec::new();
-        for again in 0..TRIES {
-            let mut command = doctor(&folder, SECONDS << again, &[&self.point, "--write"]);
+        let found = diagnoses_until((SECONDS, SECONDS_MAX), right, |seconds| {
+            let mut command = doctor(&folder, seconds, &[&self.point, "--write"]);
             command.env("OUTBOARD_RUNTIME_DIR", self.world.runtime());
-            let all = diagnoses(&mut command);
-            if right(&all) {
-                return all;
-            }
-            wrong.push(all);
-        }
-        panic!("{wrong:#?}");
+            command
+        });
+        found.unwrap_or_else(|wrong| panic!("{wrong:#?}"))
     }
 
     fn end(self) {

@@ -11,7 +11,6 @@ mod advice;
 mod behaviour;
 mod blocks;
 mod competition;
-
 mod files;
 mod flush;
 mod network;
@@ -38,7 +37,8 @@ const LIMIT: Duration = Duration::from_secs(240);
 /// Set by `cargo xtask soak doctor`: tests that take long run, too.
 const LONG: &str = "OUTBOARD_DOCTOR_LONG";
 
-/// Whether the tests that `cargo xtask test` leaves out are run: three minutes, and ten more for the table of `sweep`.
+/// Whether the tests that `cargo xtask test` leaves out are run. The table of `sweep`, which takes longest, has a variable of
+/// its own.
 fn runs_long_tests() -> bool {
     std::env::var_os(LONG).is_some()
 }
@@ -53,6 +53,21 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// What it is given for a verdict, in seconds; on an idle machine that is enough for every step.
 const SECONDS: u32 = 10;
+
+/// What it is given in the last run before it counts as wrong.
+const SECONDS_MAX: u32 = SECONDS << (TRIES - 1);
+
+/// `outer` with `inner` as the program that it runs, in the environment of `inner`.
+fn around(mut outer: Command, inner: &Command) -> Command {
+    outer.arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer
+}
 
 /// The doctor with so many seconds for a verdict, with its temporary files in `folder`.
 fn doctor(folder: &Folder, seconds: u32, args: &[&str]) -> Command {
@@ -73,6 +88,29 @@ fn diagnosis(command: &mut Command) -> Value {
 fn diagnoses(command: &mut Command) -> Value {
     let printed = said::run_within(command, LIMIT).ok();
     serde_json::from_str(&printed).unwrap_or_else(|e| panic!("{e}: {printed}"))
+}
+
+/// Runs it with `first` seconds, and with twice as many each time up to `most`, until its answers are `right`, and returns
+/// these.
+///
+/// # Errors
+/// The answers of each run, where those of none were right.
+#[track_caller]
+fn diagnoses_until(
+    (first, most): (u32, u32),
+    right: impl Fn(&Value) -> bool,
+    mut command: impl FnMut(u32) -> Command,
+) -> Result<Value, Vec<Value>> {
+    let (mut seconds, mut wrong) = (first, Vec::new());
+    while seconds <= most {
+        let all = diagnoses(&mut command(seconds));
+        if right(&all) {
+            return Ok(all);
+        }
+        wrong.push(all);
+        seconds *= 2;
+    }
+    Err(wrong)
 }
 
 fn limiter(diagnosis: &Value) -> Vec<String> {

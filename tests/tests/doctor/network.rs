@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //!
-//! * What leaves the far end is held to 100 Mb/s; the other direction is free.
+//! * What leaves the far end is held to 100 Mb/s, or to what [`Network::set_rate`] says.
+//! * The other direction is free, unless [`Network::hold_near_end`] holds it too.
 //! * The namespace and its link are removed when it is dropped.
 
 use std::process::Command;
@@ -12,6 +13,8 @@ use outboard_tests::said;
 use outboard_tests::server::LIMIT;
 use testkit::proc::Process;
 use testkit::requires;
+
+use super::around;
 
 /// What the wire carries, bytes a second.
 pub(super) const WIRE: f64 = 12.5e6;
@@ -52,9 +55,7 @@ impl Network {
         }
         network
     }
-}
 
-impl Network {
     /// Lets the wire carry so many Mb/s from the far end from now on.
     pub(super) fn set_rate(&self, mbit: u32) {
         let (name, link) = (&self.name, &self.link);
@@ -65,10 +66,10 @@ impl Network {
         assert!(done.is_ok_and(|done| done.success()), "{change}");
     }
 
-    /// Holds what leaves the near end to 100 Mb/s, too.
-    pub(super) fn hold_near_end(&self) {
+    /// Holds what leaves the near end to so many Mb/s, too.
+    pub(super) fn hold_near_end(&self, mbit: u32) {
         let slower = format!(
-            "tc qdisc add dev {} root tbf rate 100mbit burst 64kb latency 50ms",
+            "tc qdisc add dev {} root tbf rate {mbit}mbit burst 64kb latency 50ms",
             self.link
         );
         assert!(step_of(&slower).status().is_ok_and(|done| done.success()));
@@ -85,13 +86,7 @@ impl Network {
         );
         let mut inside = Command::new("unshare");
         inside.args(["--mount", "sh", "-c", &script, "sh"]);
-        inside.arg(command.get_program()).args(command.get_args());
-        for (name, value) in command.get_envs() {
-            if let Some(value) = value {
-                inside.env(name, value);
-            }
-        }
-        inside
+        around(inside, command)
     }
 
     /// `words` as a command on the other side.
@@ -103,14 +98,24 @@ impl Network {
 
     /// A server of `disks` on the other side, and its address.
     pub(super) fn serve(&self, folder: &Folder, disks: &[&str]) -> (Process, String) {
+        self.serve_as(folder, disks, |serve| serve)
+    }
+
+    /// [`Network::serve`], where `wrap` makes the command that runs the server.
+    pub(super) fn serve_as(
+        &self,
+        folder: &Folder,
+        disks: &[&str],
+        wrap: impl FnOnce(Command) -> Command,
+    ) -> (Process, String) {
         let port_file = folder.path().join("port");
-        let mut command = self.inside(&[]);
-        command.arg(said::outboard(&[]).get_program()).arg("serve");
-        command.args(disks).args(["--insecure", "--listen"]);
-        command
+        let mut serve = said::outboard(&["serve"]);
+        serve.args(disks).args(["--insecure", "--listen"]);
+        serve
             .arg(format!("{}.2:0", self.subnet))
             .arg("--port-file")
             .arg(&port_file);
+        let mut command = around(self.inside(&[]), &wrap(serve));
         let mut server = Process::start(&mut command).expect("a server");
         let port = server.wait_for_file(&port_file, LIMIT).expect("it listens");
         (server, format!("{}.2:{port}", self.subnet))
@@ -119,15 +124,13 @@ impl Network {
     /// An agent on the other side that may do this, and its address.
     pub(super) fn agent(&self, folder: &Folder, may: &[&str]) -> (Process, String) {
         let port_file = folder.path().join("agent-port");
-        let mut command = step_of(&format!("ip netns exec {}", self.name));
-        command
-            .arg(said::outboard(&[]).get_program())
-            .args(["agent", "--insecure", "--listen"]);
-        command.arg(format!("{}.2:0", self.subnet));
-        command
+        let mut agent = said::outboard(&["agent", "--insecure", "--listen"]);
+        agent.arg(format!("{}.2:0", self.subnet));
+        agent
             .args(["--token-file", &folder.at("token"), "--port-file"])
             .arg(&port_file)
             .args(may);
+        let mut command = around(self.inside(&[]), &agent);
         let mut agent = Process::start(&mut command).expect("an agent");
         let port = agent.wait_for_file(&port_file, LIMIT).expect("it listens");
         (agent, format!("{}.2:{port}", self.subnet))
@@ -145,7 +148,7 @@ impl Drop for Network {
     }
 }
 
-pub(super) fn step_of(step: &str) -> Command {
+fn step_of(step: &str) -> Command {
     let mut words = step.split(' ');
     let mut command = Command::new(words.next().expect("a command has a word"));
     command.args(words);

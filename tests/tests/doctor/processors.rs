@@ -9,7 +9,8 @@ use testkit::proc::Process;
 use testkit::requires;
 
 use super::network::{Network, can_make_networks};
-use super::{alone, doctor, names, names_for, runs_long_tests};
+use super::servers::start;
+use super::{alone, around, doctor, names, names_for, runs_long_tests};
 use outboard_tests::server::LIMIT;
 
 /// Another process that keeps a core busy, and leaves little of it to processes with a lower priority.
@@ -23,14 +24,7 @@ pub(super) fn hog(core: &str) -> Process {
 pub(super) fn pinned(core: &str, command: &Command) -> Command {
     let mut pinned = Command::new("taskset");
     pinned.args(["-c", core, "nice", "-n", "10"]);
-    pinned.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => pinned.env(name, value),
-            None => pinned.env_remove(name),
-        };
-    }
-    pinned
+    around(pinned, command)
 }
 
 fn can_pin() -> bool {
@@ -44,18 +38,9 @@ fn can_pin() -> bool {
 
 /// A server of memory on a socket in `folder`.
 fn server(folder: &Folder, pin: impl Fn(&Command) -> Command) -> (Process, String) {
-    let socket = folder.path().join("socket");
-    let plain = said::outboard(&["serve", "m=memory(64M)"]);
-    let mut command = pin(&plain);
-    command
-        .arg("--listen")
-        .arg(format!("unix:{}", socket.display()));
-    let mut process = Process::start(&mut command).expect("a server");
-    process.wait_for_socket(&socket, LIMIT).expect("it listens");
-    (
-        process,
-        format!("nbd+unix:///m?socket={}", socket.display()),
-    )
+    let mut plain = said::outboard(&["serve", "m=memory(64M)", "--listen"]);
+    plain.arg(format!("unix:{}", folder.at("socket")));
+    start(folder, pin(&plain), "m")
 }
 
 #[test]
@@ -90,22 +75,11 @@ fn a_starved_server_elsewhere_is_named_with_the_pressure_that_its_agent_reads() 
     let _alone = alone();
     let folder = Folder::new();
     let network = Network::new();
-    let port_file = folder.path().join("port");
-    let mut serve = said::outboard(&["serve", "m=memory(64M)", "--insecure", "--listen"]);
-    serve
-        .arg(format!("{}.2:0", network.subnet))
-        .arg("--port-file")
-        .arg(&port_file);
-    let pinned = pinned("1", &serve);
-    let words = std::iter::once(pinned.get_program()).chain(pinned.get_args());
-    let mut server = Process::start(network.inside(&[]).args(words)).expect("a server");
-    let port = server.wait_for_file(&port_file, LIMIT).expect("it listens");
+    let pin = |serve: Command| pinned("1", &serve);
+    let (_server, address) = network.serve_as(&folder, &["m=memory(64M)"], pin);
     let _hog = hog("1");
     let (_agent, agent) = network.agent(&folder, &[]);
-    let (uri, token) = (
-        format!("nbd://{}.2:{port}/m", network.subnet),
-        folder.at("token"),
-    );
+    let (uri, token) = (format!("nbd://{address}/m"), folder.at("token"));
     // Small requests take a processor before they fill the wire.
     let options = ["--block-size", "16K", "--random", "--agent", &agent];
     let command = |seconds: u32| {
@@ -132,10 +106,8 @@ fn a_client_with_a_core_that_another_process_keeps_busy_is_named() {
     let folder = Folder::new();
     let plain = |command: &Command| {
         let mut same = Command::new("taskset");
-        same.args(["-c", "0"])
-            .arg(command.get_program())
-            .args(command.get_args());
-        same
+        same.args(["-c", "0"]);
+        around(same, command)
     };
     let (_server, uri) = server(&folder, plain);
     let _hog = hog("1");

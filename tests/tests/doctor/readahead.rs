@@ -11,7 +11,7 @@ use serde_json::Value;
 use testkit::requires;
 
 use super::files::fill;
-use super::{SECONDS, TRIES, alone, diagnosis, doctor, limiter, runs_long_tests};
+use super::{SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor, limiter, runs_long_tests};
 
 /// Each read takes 20 ms, however many there are, up to 60 MiB a second.
 const LATE: &str = "throttle(delay(memory(192M), read=20ms), read-bytes=60M/s)";
@@ -57,18 +57,15 @@ impl ColdMount {
     #[track_caller]
     fn verdict(&self, depth: &str, right: impl Fn(&Value) -> bool) -> Value {
         let folder = Folder::new();
-        let mut wrong = Vec::new();
-        for again in 0..TRIES {
-            let args = [&self.point, "--buffered", "--depth", depth];
-            let mut command = doctor(&folder, SECONDS << again, &args);
+        let args = [&self.point, "--buffered", "--depth", depth];
+        let right = |all: &Value| right(&all[0]);
+        let found = diagnoses_until((SECONDS, SECONDS_MAX), right, |seconds| {
+            let mut command = doctor(&folder, seconds, &args);
             command.env("OUTBOARD_RUNTIME_DIR", self.world.runtime());
-            let found = diagnosis(&mut command);
-            if right(&found) {
-                return found;
-            }
-            wrong.push(found);
-        }
-        panic!("{wrong:#?}");
+            command
+        });
+        let all = found.unwrap_or_else(|wrong| panic!("{wrong:#?}"));
+        all[0].clone()
     }
 
     fn end(self) {

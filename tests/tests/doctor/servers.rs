@@ -9,7 +9,7 @@ use outboard_tests::server::LIMIT;
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{alone, doctor, names, runs_long_tests};
+use super::{alone, around, doctor, names, runs_long_tests};
 
 /// A cgroup with a quota; removed when dropped, after the processes in it.
 pub(super) struct QuotaGroup {
@@ -53,11 +53,8 @@ impl QuotaGroup {
         let mut inside = Command::new("sh");
         let procs = self.directory.join("cgroup.procs");
         let script = format!("echo $$ > {}; exec \"$@\"", procs.display());
-        inside
-            .args(["-c", &script, "sh"])
-            .arg(command.get_program());
-        inside.args(command.get_args());
-        inside
+        inside.args(["-c", &script, "sh"]);
+        around(inside, command)
     }
 }
 
@@ -73,12 +70,13 @@ impl Drop for QuotaGroup {
     }
 }
 
-/// A server that listens on a socket in `folder`.
-fn start(folder: &Folder, mut command: Command) -> (Process, String) {
+/// A server that listens on `socket` in `folder`, and the URI of this export of it.
+pub(super) fn start(folder: &Folder, mut command: Command, export: &str) -> (Process, String) {
     let socket = folder.path().join("socket");
     let mut process = Process::start(&mut command).expect("a server");
     process.wait_for_socket(&socket, LIMIT).expect("it listens");
-    (process, format!("nbd+unix:///?socket={}", socket.display()))
+    let uri = format!("nbd+unix:///{export}?socket={}", socket.display());
+    (process, uri)
 }
 
 #[test]
@@ -93,7 +91,7 @@ fn a_server_that_limits_its_own_rate_is_named_and_not_its_processor_or_disk() {
     let mut nbdkit = Command::new("nbdkit");
     nbdkit.args(["-f", "--filter=rate", "-U", &folder.at("socket")]);
     nbdkit.args(["file", &image, "rate=160M"]);
-    let (_server, uri) = start(&folder, nbdkit);
+    let (_server, uri) = start(&folder, nbdkit, "");
     let told = names(&["server"], |seconds| doctor(&folder, seconds, &[&uri]));
     let cause = told["verdict"]["cause"]["kind"].as_str();
     assert_eq!(cause, Some("waits_by_itself"), "{told:#}");
@@ -119,7 +117,7 @@ fn a_quota_of_the_server_is_named_with_its_file() {
     let folder = Folder::new();
     let mut serve = said::outboard(&["serve", "m=memory(64M)", "--listen"]);
     serve.arg(format!("unix:{}", folder.at("socket")));
-    let (server, uri) = start(&folder, group.inside(&serve));
+    let (server, uri) = start(&folder, group.inside(&serve), "");
     let told = names(&["server"], |seconds| doctor(&folder, seconds, &[&uri]));
     assert_eq!(told["verdict"]["cause"]["kind"].as_str(), Some("quota"));
     let advice = told["verdict"]["advice"].to_string();

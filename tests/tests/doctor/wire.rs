@@ -2,10 +2,11 @@
 
 use outboard_tests::attachment::World;
 use outboard_tests::image::Folder;
+use serde_json::Value;
 use testkit::requires;
 
-use super::network::{Network, WIRE, can_make_networks, step_of};
-use super::{SECONDS, alone, diagnoses, doctor, limiter, names, names_for, runs_long_tests};
+use super::network::{Network, WIRE, can_make_networks};
+use super::{SECONDS, alone, diagnoses_until, doctor, limiter, names, names_for, runs_long_tests};
 
 #[test]
 fn a_slow_wire_is_named_and_distinguished_from_a_slow_server() {
@@ -39,7 +40,7 @@ fn a_slow_wire_is_named_and_distinguished_from_a_slow_server() {
     let waits = "Packets wait in front of the wire";
     assert!(evidence.contains(waits), "{evidence}");
     // It was not measured by itself, and that is reported.
-    assert_eq!(told["examination"]["wire"], serde_json::Value::Null);
+    assert_eq!(told["examination"]["wire"], Value::Null);
     let unknown = told["verdict"]["unknown"].to_string();
     assert!(unknown.contains("wire: by itself, both ways"), "{unknown}");
 }
@@ -56,11 +57,7 @@ fn the_wire_is_measured_by_itself_both_ways() {
     let _alone = alone();
     let folder = Folder::new();
     let network = Network::new();
-    let slower = format!(
-        "tc qdisc add dev {} root tbf rate 50mbit burst 64kb latency 50ms",
-        network.link
-    );
-    assert!(step_of(&slower).status().is_ok_and(|done| done.success()));
+    network.hold_near_end(50);
     let (_server, address) = network.serve(&folder, &["m=memory(64M)", "n=null(1G)"]);
     let uri = format!("nbd://{address}/m");
     let (_agent, agent) = network.agent(&folder, &["--allow-iperf3"]);
@@ -137,27 +134,23 @@ fn a_wire_is_named_for_writes_to_what_is_mounted() {
     let _alone = alone();
     let folder = Folder::new();
     let network = Network::new();
-    network.hold_near_end();
+    network.hold_near_end(100);
     let (_server, address) = network.serve(&folder, &["m=delay(memory(192M), flush=40ms)"]);
     let (_agent, agent) = network.agent(&folder, &["--allow-iperf3"]);
     let token = folder.at("token");
     let point = world.mount_point();
     let uri = format!("nbd://{address}/m");
     world.attachment(&uri).on(&point).ext4().device();
-    let mut seconds = 24;
-    let writes = loop {
+    let right = |all: &Value| limiter(&all[1]) == ["wire"];
+    let found = diagnoses_until((24, 24 << 3), right, |seconds| {
         let args = [&point, "--write", "--agent", &agent, "--agent-insecure"];
         let mut command = doctor(&folder, seconds, &args);
         command.args(["--agent-token-file", &token]);
         command.env("OUTBOARD_RUNTIME_DIR", world.runtime());
-        let all = diagnoses(&mut command);
-        let writes = all[1].clone();
-        if limiter(&writes) == ["wire"] || seconds > SECONDS * 10 {
-            break writes;
-        }
-        seconds *= 2;
-    };
-    assert_eq!(limiter(&writes), ["wire"], "{writes:#}");
+        command
+    });
+    let all = found.unwrap_or_else(|wrong| panic!("{wrong:#?}"));
+    let writes = &all[1];
     let evidence = writes["verdict"]["evidence"].to_string();
     assert!(evidence.contains("to the server"), "{evidence}");
     // A slow flush is reported apart from the writes that it does not slow down.
@@ -183,7 +176,7 @@ fn a_link_of_known_speed_is_named_for_reads_and_writes_of_what_is_mounted() {
     let _alone = alone();
     let folder = Folder::new();
     let network = Network::new();
-    network.hold_near_end();
+    network.hold_near_end(100);
     let (_server, address) = network.serve(&folder, &["m=memory(192M)"]);
     let point = world.mount_point();
     world
@@ -191,20 +184,15 @@ fn a_link_of_known_speed_is_named_for_reads_and_writes_of_what_is_mounted() {
         .on(&point)
         .ext4()
         .device();
-    let mut seconds = SECONDS * 2;
-    let all = loop {
+    let right = |all: &Value| (0..2).all(|at| limiter(&all[at]) == ["wire"]);
+    let found = diagnoses_until((SECONDS * 2, SECONDS << 4), right, |seconds| {
         let mut command = doctor(&folder, seconds, &[&point, "--write"]);
         command.env("OUTBOARD_RUNTIME_DIR", world.runtime());
-        let all = diagnoses(&mut network.with_link_speed(&folder, &command));
-        let is_right = (0..2).all(|at| limiter(&all[at]) == ["wire"]);
-        if is_right || seconds > SECONDS * 10 {
-            break all;
-        }
-        seconds *= 2;
-    };
+        network.with_link_speed(&folder, &command)
+    });
     world.run(&["detach", &point]).ok();
+    let all = found.unwrap_or_else(|wrong| panic!("{wrong:#?}"));
     for at in 0..2 {
-        assert_eq!(limiter(&all[at]), ["wire"], "{:#}", all[at]);
         let bounds = all[at]["examination"]["bounds"].to_string();
         assert!(bounds.contains(&network.link), "{bounds}");
     }

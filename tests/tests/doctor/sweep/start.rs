@@ -10,6 +10,7 @@ use outboard_tests::said;
 use outboard_tests::server::LIMIT;
 use testkit::proc::Process;
 
+use super::super::around;
 use super::super::files::fill;
 use super::super::network::Network;
 use super::super::processors::{hog, pinned};
@@ -218,10 +219,8 @@ fn start_server(
     let hog = system.is_starved.then(|| hog("1"));
     if system.is_starved {
         let mut nice = Command::new("nice");
-        nice.args(["-n", "9"])
-            .arg(command.get_program())
-            .args(command.get_args());
-        command = pinned("1", &nice);
+        nice.args(["-n", "9"]);
+        command = pinned("1", &around(nice, &command));
     }
     let mut process = Process::start(&mut command).expect("a server");
     let target = listening(system, &mut process, &host, (&socket, &port_file));
