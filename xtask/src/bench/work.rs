@@ -79,7 +79,7 @@ pub(crate) enum Work {
     ParityKernel(&'static str),
     /// A logical volume against a plain file.
     Volume(VolumeKind, Load),
-    /// Writes to an origin whose snapshot has none of the data.
+    /// Writes to an origin with a snapshot that has none of the data.
     OriginFirst(Load),
     /// Moving a volume to another disk while users write it.
     VolumeMove(Load),

@@ -15,7 +15,7 @@ const TESTS: &str = "doctor";
 /// Has the table made, which only this command does.
 const TABLE: (&str, &str) = ("OUTBOARD_DOCTOR_TABLE", "1");
 
-/// Runs all of them; none may be skipped. The table is a test by itself, whose lines appear as its systems are examined: it
+/// Runs all of them; none may be skipped. The table is a test by itself, and its lines appear as its systems are examined: it
 /// takes longer than a test of the suite may be silent for.
 pub(super) fn run() -> Result<()> {
     packages::ensure(&[packages::TESTS])?;
