@@ -24,7 +24,8 @@ pub(super) fn measure(args: &Args, binary: &Path) -> Result<Vec<Measured>> {
     let folder = shell::target().join("guest");
     let guest = lab::build(&folder, &stripped(binary, &folder)?)?;
     let settings = format!("RUNTIME={} ROUNDS={}", args.seconds, args.rounds);
-    let limit_s = AROUND_S + 2 * args.seconds * args.rounds * CONTENDERS.len() as u32;
+    let contenders = u32::try_from(CONTENDERS.len())?;
+    let limit_s = AROUND_S + 2 * args.seconds * args.rounds * contenders;
     let mut measured = Vec::new();
     let place = folder.join("run/raid5");
     lab::script(&guest, ("raid5", &settings), &place, limit_s, |out| {
