@@ -39,7 +39,7 @@ const PPL_LEN: u64 = 1 << 20;
 const PPL_LEN_MIN: u64 = HEADER_LEN + (128 << 10);
 /// How far from its superblock a partial parity log can begin, bytes: its field has 16 bits of sectors, with a sign.
 const PPL_FAR: u64 = 32_767 * 512;
-/// Logs and bitmaps begin at multiples of this.
+/// Logs and bitmaps begin at multiples of this, and are written in these.
 const UNIT: u64 = 4096;
 
 /// Where there is room on a member for what belongs to its superblock.
@@ -97,6 +97,12 @@ impl Slot {
     }
 
     fn room(&self, what: &str, room: Room) -> Result<Range, ArrayError> {
+        let block = u64::from(self.target.disk.geometry().block_size);
+        if block > UNIT {
+            let name = &self.target.name;
+            let why = format!("{name} has blocks of {block} bytes: {what} is written in {UNIT}");
+            return Err(ArrayError::refused(why, "the policy stays as it is"));
+        }
         let place = self.superblock.free_place(self.at, room);
         place.ok_or_else(|| {
             let (name, least) = (&self.target.name, room.least);
@@ -191,7 +197,8 @@ impl State {
             .collect()
     }
 
-    /// Members keep logs there from the next commit on. Bytes of partial parity that each of them has room for.
+    /// Where members are to keep their logs: no superblock names these before [`name_logs`](Self::name_logs), also if one is written
+    /// meanwhile. Bytes of partial parity that each of them has room for.
     fn place_logs(&mut self, places: &[(usize, Range)]) -> u64 {
         let mut parity_max = u64::MAX;
         for (index, place) in places {
@@ -201,8 +208,14 @@ impl State {
             let space = PplSpace::of(superblock).expect("it has room for partial parity");
             parity_max = parity_max.min(space.parity_max());
         }
-        self.drops_ppl = false;
+        self.writes_policy = false;
         parity_max
+    }
+
+    /// Logs are empty on all members: superblocks name them from the next commit on.
+    fn name_logs(&mut self) {
+        self.drops_ppl = false;
+        self.writes_policy = true;
     }
 
     /// The bitmap that the array would have, and where.
@@ -327,6 +340,7 @@ impl RedundantArray {
             let what = format!("partial parity logs cannot be written: {error}");
             ArrayError::refused(what, "the array has none, and no bitmap")
         })?;
+        self.lock().state.name_logs();
         *mode = LogMode::Kept;
         Ok(())
     }

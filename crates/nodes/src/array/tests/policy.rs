@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use block::{BlockDevice, IoBufs, IoFuture, Node, Range, WriteFlags};
-use testkit::{CrashDisk, MemDisk, block_on, pattern, single};
+use block::{BlockDevice, Errno, Geometry, IoBufs, IoFuture, Node, Operation, Range, WriteFlags};
+use testkit::{CrashDisk, Effect, Fault, FaultDisk, MemDisk, block_on, pattern, single};
 
-use super::super::format::{Level, Version};
+use super::super::format::ppl::{PplHeader, signature};
+use super::super::format::{Level, Version, decode};
 use super::super::redundant::tests::kit::{DISK, Recipe, options};
 use super::super::{
     AddOptions, Array, ArrayOptions, Candidate, ConsistencyChoice, ConsistencyPolicy,
@@ -219,29 +220,89 @@ fn a_cut_at_any_time_leaves_an_array_that_opens_with_all_that_was_written() {
     assert!(mixed > 0, "no cut left members with different policies");
 }
 
+/// Disks that keep what a cut leaves of all of them.
+struct WatchedDisks {
+    nodes: [Node; 3],
+    all: Vec<Arc<CrashDisk>>,
+    images: Images,
+}
+
+impl WatchedDisks {
+    fn new() -> Self {
+        let crash = |n| Arc::new(CrashDisk::new(3 * MIB).interleaved(n));
+        let all: Vec<Arc<CrashDisk>> = (0..3).map(crash).collect();
+        let images = Images::default();
+        let nodes = [0, 1, 2].map(|n| {
+            let (child, all, images) = (Arc::clone(&all[n]), all.clone(), images.clone());
+            Arc::new(Watched { child, all, images }) as Node
+        });
+        Self { nodes, all, images }
+    }
+
+    /// Nothing was written yet.
+    fn begin(&self) {
+        self.images.lock().unwrap().clear();
+    }
+
+    /// What cuts would have left since it began, and one now.
+    fn end(&self) -> Vec<Vec<Vec<u8>>> {
+        let mut images = std::mem::take(&mut *self.images.lock().unwrap());
+        images.push(self.all.iter().map(|disk| disk.crash(0)).collect());
+        images
+    }
+}
+
 async fn cut_everywhere(
     from: ConsistencyPolicy,
     to: ConsistencyPolicy,
     whole: Range,
 ) -> Vec<Vec<Vec<u8>>> {
-    let crash = |n| Arc::new(CrashDisk::new(3 * MIB).interleaved(n));
-    let all: Vec<Arc<CrashDisk>> = (0..3).map(crash).collect();
-    let images = Images::default();
-    let disks: Vec<Node> = all
-        .iter()
-        .map(|child| {
-            let (child, all, images) = (child.clone(), all.clone(), images.clone());
-            Arc::new(Watched { child, all, images }) as Node
-        })
-        .collect();
-    let array = made(&disks, from).await;
+    let watched = WatchedDisks::new();
+    let disks = &watched.nodes;
+    let array = made(disks, from).await;
     write(&array, whole, 1).await;
     array.stop().await.unwrap();
     drop(array);
-    let array = opened(&disks).await;
-    images.lock().unwrap().clear();
+    let array = opened(disks).await;
+    watched.begin();
     array.change_policy(to).await.unwrap();
-    std::mem::take(&mut *images.lock().unwrap())
+    watched.end()
+}
+
+/// What was wrong: the commit that noted the failure named logs that were not written yet, with what was there before.
+#[test]
+fn a_member_that_fails_meanwhile_leaves_no_superblock_that_names_a_log_before_it_is_empty() {
+    let mut named = 0;
+    for image in block_on(cut_where_a_member_fails()) {
+        for disk in image {
+            let place = disk[4096..8192].to_vec();
+            let superblock = decode(Version::V1_2, 4096, &place).unwrap().unwrap();
+            let Some(log) = superblock.ppl else { continue };
+            named += 1;
+            let start = Range::new(0, log.offset).len_usize();
+            let found = PplHeader::decode(&disk[start..][..4096], signature(&superblock.array));
+            assert_eq!(found.map(|header| header.entries.len()), Ok(0));
+        }
+    }
+    assert!(named > 0, "no cut left a member with a log");
+}
+
+/// What a cut at each write leaves where a member fails at the flush in front of its log.
+async fn cut_where_a_member_fails() -> Vec<Vec<Vec<u8>>> {
+    let watched = WatchedDisks::new();
+    let faults = FaultDisk::new(watched.nodes[0].clone(), 1, Vec::new());
+    let mut disks = watched.nodes.clone();
+    disks[0] = faults.clone();
+    let array = made(&disks, ConsistencyPolicy::Bitmap).await;
+    watched.begin();
+    // The first one is of the commit that drops the bitmap.
+    let flush = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Flush);
+    faults.inject(flush.after(1));
+    let changed = array.change_policy(ConsistencyPolicy::Ppl).await;
+    changed.unwrap();
+    assert_eq!(policy(&array), ConsistencyPolicy::Ppl);
+    assert_eq!(array.status().working, 2);
+    watched.end()
 }
 
 #[test]
@@ -305,4 +366,50 @@ fn what_an_array_cannot_have_is_refused_and_nothing_is_written() {
         ConsistencyPolicy::Journal,
         "a journal is not given to an array here",
     );
+}
+
+/// A disk with blocks that are larger than a page of a bitmap.
+#[derive(Debug)]
+struct LargeBlocks {
+    child: Node,
+    geometry: Geometry,
+}
+
+impl LargeBlocks {
+    fn of(child: Node) -> Node {
+        let geometry = Geometry {
+            block_size: 8192,
+            ..child.geometry().clone()
+        };
+        Arc::new(Self { child, geometry })
+    }
+}
+
+impl BlockDevice for LargeBlocks {
+    testkit::forward!(child: read, write, flush, write_zeroes, trim, extents, identity, settle);
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+}
+
+/// What was wrong: a bitmap was written at a multiple of 4 KiB, and the array was refused when it was opened next.
+#[test]
+fn members_with_blocks_that_are_larger_than_a_page_get_no_bitmap() {
+    block_on(async {
+        let disks = mem_disks(2, DISK);
+        let recipe = Recipe {
+            version: Version::V1_1,
+            log: false,
+            ..Recipe::mirror(2).without_bitmap()
+        };
+        recipe.make(&disks).await;
+        let disks: Vec<Node> = disks.into_iter().map(LargeBlocks::of).collect();
+        let array = opened(&disks).await;
+        let refused = array.change_policy(ConsistencyPolicy::Bitmap).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("has blocks of 8192 bytes"), "{refused}");
+        array.stop().await.unwrap();
+        opened(&disks).await.stop().await.unwrap();
+    });
 }
