@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use block::{IoBufs, IoError, Operation, Range};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::OnceCell;
 
 use super::super::super::parity::member_reads::SpanSource;
 use super::super::super::parity::plan::Bytes;
@@ -29,6 +30,21 @@ const ROWS_AT_ONCE: usize = 8;
 const SECTOR: usize = 512;
 /// Smallest part of a row that is looked at alone to find what is lost, bytes.
 pub(super) const FINEST: u64 = 4096;
+
+/// Parity that does not fit: whether it is written, in one window.
+struct Repair {
+    is_wanted: bool,
+    /// The journal has nothing any more of the rows of the window, which are locked.
+    reclaimed: OnceCell<()>,
+}
+
+impl Repair {
+    /// Resolves once a replay writes no row of the window: what a journal has of it may be parity that does not fit.
+    async fn reclaim(&self, array: &RedundantArray) -> Result<(), RowStop> {
+        let reclaimed = self.reclaimed.get_or_try_init(|| array.reclaim_journal());
+        reclaimed.await.copied().map_err(RowStop::Failed)
+    }
+}
 
 /// What was found in a window.
 #[derive(Debug, Default)]
@@ -76,6 +92,10 @@ async fn check_section(
 ) -> Result<(), RowStop> {
     let columns = Columns::of(array, section, range);
     let rows = columns.rows(range).into_iter();
+    let repair = &Repair {
+        is_wanted: repair,
+        reclaimed: OnceCell::new(),
+    };
     let checks = rows.map(|(row, range)| check_blocks(array, &columns, row, range, repair));
     let checks = stream::iter(checks).buffered(ROWS_AT_ONCE);
     let rows: Vec<(Vec<Range>, Vec<LostBlocks>)> = checks.try_collect().await?;
@@ -167,7 +187,7 @@ async fn check_blocks(
     columns: &Columns<'_>,
     row: u64,
     range: Range,
-    repair: bool,
+    repair: &Repair,
 ) -> Result<(Vec<Range>, Vec<LostBlocks>), RowStop> {
     let mut blocks = Narrowing::new(columns, range);
     let mut differ = Vec::new();
@@ -187,7 +207,7 @@ async fn check_row(
     columns: &Columns<'_>,
     row: u64,
     range: Range,
-    repair: bool,
+    repair: &Repair,
 ) -> Result<Vec<Range>, RowStop> {
     let of = columns.layout().row(row);
     let wanted = [Some(of.p), of.q].map(|part| {
@@ -217,9 +237,8 @@ async fn check_row(
             Some(known) => mark(&parity, known, &mut differ),
             None => true,
         };
-        if differs && (repair || known.is_none()) {
-            // What a journal has of this row may be parity that does not fit: a replay would write it again.
-            array.reclaim_journal().await.map_err(RowStop::Failed)?;
+        if differs && (repair.is_wanted || known.is_none()) {
+            repair.reclaim(array).await?;
             let data: IoBufs = std::iter::once(parity.freeze()).collect();
             let written = array.write_copy(&target, columns.place(range), data).await;
             written.map_err(RowStop::Failed)?;

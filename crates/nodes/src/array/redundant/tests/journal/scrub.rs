@@ -23,15 +23,25 @@ fn parity_that_was_repaired_is_right_after_a_cut_too() {
         // Row 0 has its parity on part 5.
         put(&disks[5], DATA, vec![0x5a; 4096]).await;
         write(&array, FIRST, 2).await.unwrap();
-        assert!(sum_of(&disks[..6], 0).await.iter().any(|byte| *byte != 0));
+        // And row 1, of the same window, on part 4.
+        put(&disks[4], DATA + CHUNK, vec![0x5a; 4096]).await;
+        let second = Range::new(5 * CHUNK, CHUNK);
+        write(&array, second, 3).await.unwrap();
+        for row in [0, 1] {
+            assert!(sum_of(&disks[..6], row).await.iter().any(|byte| *byte != 0));
+        }
         let before = read(&array, whole).await;
         array.scrub(SyncKind::Repair).unwrap();
         array.by_hand().work().await.unwrap();
-        assert!(sum_of(&disks[..6], 0).await.iter().all(|byte| *byte == 0));
+        for row in [0, 1] {
+            assert!(sum_of(&disks[..6], row).await.iter().all(|byte| *byte == 0));
+        }
         drop(array);
         let array = opened(&disks).await;
         assert_eq!(read(&array, whole).await, before);
-        assert!(sum_of(&disks[..6], 0).await.iter().all(|byte| *byte == 0));
+        for row in [0, 1] {
+            assert!(sum_of(&disks[..6], row).await.iter().all(|byte| *byte == 0));
+        }
         array.stop().await.unwrap();
     });
 }
