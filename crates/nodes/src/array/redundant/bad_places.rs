@@ -6,11 +6,10 @@
 //!   fail. So is one that could not be flushed: what it lacks then may be anywhere.
 //! * Of a write that was to be durable all that is not bad is durable when its places are known.
 
-use block::{Errno, IoBufs, IoError, Operation, Range, WriteFlags};
+use block::{IoBufs, IoError, Operation, Range, WriteFlags};
 
-use super::super::member_guard::is_not_ours;
 use super::RedundantArray;
-use super::members::{Target, is_timeout};
+use super::members::{Target, is_over};
 use crate::blocks::slice;
 
 /// A write that failed is tried again in so many steps, to see what of it cannot be written.
@@ -36,9 +35,8 @@ impl RedundantArray {
     /// What a member cannot write of a change. `None`: the member is to fail.
     pub(super) async fn bad_places(&self, failed: FailedChange<'_>) -> Option<Vec<Range>> {
         let FailedChange { target, error, .. } = failed;
-        let is_over = is_timeout(error) || is_not_ours(error);
         let is_flush = error.operation == Operation::Flush;
-        if error.errno != Errno::Io || target.fail_fast || is_over || is_flush {
+        if is_flush || !target.may_log(error) {
             return None;
         }
         let has_log = self.lock().state.members.slots[target.slot.0].log.is_some();
@@ -72,7 +70,7 @@ impl FailedChange<'_> {
             let data = slice(data, start, part.len_usize());
             match self.target.write(part, data, WriteFlags::empty()).await {
                 Ok(()) => good = true,
-                Err(error) if is_timeout(&error) || is_not_ours(&error) => return None,
+                Err(error) if is_over(&error) => return None,
                 Err(_) if !good && bad.len() == HOPELESS => {
                     bad.push(rest);
                     break;

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use engine::{Buffer, clock};
 
 use super::super::member::Member;
-use super::super::member_guard::{ArrayFence, MemberGuard};
+use super::super::member_guard::{ArrayFence, MemberGuard, is_not_ours};
 use super::close::Released;
 use super::member_io::MemberIoCounters;
 use super::read_balance::ReadLoad;
@@ -47,6 +47,11 @@ pub(super) struct TimedOut(Duration);
 pub(super) fn is_timeout(error: &IoError) -> bool {
     let source = error.source.as_deref();
     source.is_some_and(|source| source.is::<TimedOut>())
+}
+
+/// Whether `error` is no answer of a disk that works: it did not answer in time, or is not ours any more.
+pub(super) fn is_over(error: &IoError) -> bool {
+    is_timeout(error) || is_not_ours(error)
 }
 
 /// A member as requests reach it. Ranges are of its data.
@@ -342,6 +347,11 @@ impl Target {
             return (flags - WriteFlags::FUA, true);
         }
         (flags, false)
+    }
+
+    /// Whether what it answered is for its log of bad blocks, if it has one: a disk that works cannot read or write there.
+    pub(super) fn may_log(&self, error: &IoError) -> bool {
+        !self.fail_fast && error.errno == Errno::Io && !is_over(error)
     }
 
     /// Notes whether no other member holds what it does.

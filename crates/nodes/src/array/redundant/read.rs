@@ -16,11 +16,10 @@ use engine::clock;
 use futures_util::future::try_join_all;
 use smallvec::SmallVec;
 
-use super::super::member_guard::is_not_ours;
 use super::RedundantArray;
 use super::layout::{Copy, Piece};
 use super::member_table::Failing;
-use super::members::{SlotId, Target, is_timeout};
+use super::members::{SlotId, Target, is_over, is_timeout};
 use super::range_locks::{Cancelled, Kind};
 use super::read_balance::{ReadRank, choose};
 use super::read_errors::READ_ERRORS_MAX;
@@ -157,7 +156,7 @@ impl RedundantArray {
         if self.has_worn_out(&target, &error).await {
             return;
         }
-        let written = if target.fail_fast || is_timeout(&error) || is_not_ours(&error) {
+        let written = if target.fail_fast || is_over(&error) {
             Err((piece.range, error))
         } else {
             tracing::info!(
@@ -205,9 +204,7 @@ impl RedundantArray {
         within: Range,
         error: &IoError,
     ) -> Result<(), IoError> {
-        let is_over = is_timeout(error) || is_not_ours(error);
-        let may_log = !target.fail_fast && error.errno == Errno::Io && !is_over;
-        let logged = may_log && self.lock().state.log_bad(target.slot, &[within]);
+        let logged = target.may_log(error) && self.lock().state.log_bad(target.slot, &[within]);
         if !logged && self.fail_slot(target.slot, &error.to_string()) == Failing::Last {
             return Err(error.clone());
         }

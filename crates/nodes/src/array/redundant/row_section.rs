@@ -91,10 +91,7 @@ impl RowSection {
 
     /// The columns that are at `place` of members, of those that hold anything of the array.
     fn columns_at(&self, place: Range) -> Option<Range> {
-        let held = self.held();
-        let start = place.offset.max(self.base + held.offset);
-        let end = place.end().min(self.base + held.end());
-        (start < end).then(|| Range::new(start - self.base, end - start))
+        self.columns_in(place, self.held())
     }
 
     /// Whether it has the same rows in the same places, and all of `range`.

@@ -163,19 +163,15 @@ impl State {
         (start < end).then(|| Range::new(start, end - start))
     }
 
-    /// Where parity may not fit in `range` of members' data, in order.
+    /// Where parity may not fit in `range` of members' data, in order. No reshape may be going on: what was written since the open is
+    /// known of one form alone.
     pub(super) fn unfit(&self, range: Range) -> Vec<Range> {
         let mut unfit = Vec::new();
         let mut from = range.offset;
-        // Bits do not know two forms.
-        let is_reshaping = self.is_reshaping();
         while let Some(needed) = self.next_needed(from).filter(|r| r.offset < range.end()) {
             from = needed.end().min(range.end());
             let needed = Range::new(needed.offset, from - needed.offset);
-            match is_reshaping {
-                true => unfit.push(needed),
-                false => unfit.extend(self.fitting.outside(needed)),
-            }
+            unfit.extend(self.fitting.outside(needed));
         }
         unfit
     }

@@ -15,11 +15,10 @@
 use block::{Errno, IoBufs, IoError, Operation, Range, TryIo, WriteFlags};
 use futures_util::future::join_all;
 
-use super::super::member_guard::is_not_ours;
 use super::RedundantArray;
 use super::answers::{Answer, Answers};
 use super::layout::{Copy, Piece};
-use super::members::{SlotId, Target, is_timeout};
+use super::members::{SlotId, Target, is_over};
 use super::range_locks::{Cancelled, Kind, Turn, TurnState};
 use super::state::State;
 use super::view::{Holder, View};
@@ -305,7 +304,7 @@ pub(super) async fn send_to(
         Change::Zeroes => write_zeroes(target, within, flags).await,
         // No user relies on a trim; but a member that does not even answer has failed.
         Change::Trim => match target.trim(within).await {
-            Err(error) if !is_timeout(&error) && !is_not_ours(&error) => Ok(()),
+            Err(error) if !is_over(&error) => Ok(()),
             answer => answer,
         },
     }

@@ -65,12 +65,12 @@ impl<'a> Columns<'a> {
                 bad.add(part, columns);
             }
         }
-        if view.layout.is_reshaping() && state.is_unsynced() {
+        if view.layout.is_reshaping() {
             // Bits do not know two forms.
-            if !array.rows.is_forced {
+            if state.is_unsynced() && !array.rows.is_forced {
                 lost.add_unsynced(span);
             }
-        } else if !view.layout.is_reshaping() {
+        } else {
             let unfit = state.unfit(span).into_iter();
             unfit.for_each(|unfit| lost.add_unsynced(unfit));
         }

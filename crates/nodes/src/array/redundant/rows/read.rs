@@ -12,12 +12,11 @@ use std::sync::atomic::Ordering;
 use block::{IoBufs, IoError, Operation, Range, WriteFlags};
 use futures_util::future::join_all;
 
-use super::super::super::member_guard::is_not_ours;
 use super::super::super::parity::member_reads::{FailedRead, SpanReader, SpanSource};
 use super::super::super::parity::plan::{Bytes, footprint, plan};
 use super::super::super::parity::rebuild::assemble;
 use super::super::RedundantArray;
-use super::super::members::is_timeout;
+use super::super::members::is_over;
 use super::super::row_section::RowSection;
 use super::columns::Columns;
 
@@ -104,7 +103,7 @@ impl RedundantArray {
         if self.has_worn_out(&target, &error).await {
             return;
         }
-        let repaired = if target.fail_fast || is_timeout(&error) || is_not_ours(&error) {
+        let repaired = if target.fail_fast || is_over(&error) {
             Err((columns.place(bytes.range), error))
         } else {
             tracing::info!(

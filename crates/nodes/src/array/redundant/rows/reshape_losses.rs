@@ -23,19 +23,18 @@
 
 use std::collections::BTreeMap;
 
-use block::{BlockDevice, Errno, IoBufs, IoError, Operation, Range};
+use block::{Errno, IoBufs, IoError, Operation, Range};
 
 use super::super::super::ArrayEvent;
-use super::super::super::member_guard::is_not_ours;
 use super::super::super::parity::layout::Layout;
 use super::super::super::parity::member_reads::{SpanReader, SpanSource};
 use super::super::super::parity::plan::{Bytes, footprint, run, single};
 use super::super::super::parity::unreadable::Ranges;
 use super::super::RedundantArray;
-use super::super::members::is_timeout;
+use super::super::members::is_over;
 use super::super::row_section::RowSection;
 use super::columns::Columns;
-use super::sync::{FINEST, RowStop};
+use super::sync::{Narrowing, RowStop};
 use crate::zeroes::zeroes;
 
 /// Places of one window that may be lost: a log has no room for more.
@@ -64,9 +63,8 @@ impl RedundantArray {
         let all = footprint(&section.layout, range);
         let columns = Columns::of(self, section, all);
         let is_complete = !columns.lost.touches_any(all);
-        let unit = FINEST.max(self.geometry().block_size.into());
-        let mut open = vec![range];
-        while let Some(range) = open.pop() {
+        let mut open = Narrowing::new(&columns, range);
+        while let Some(range) = open.next() {
             let error = match SpanReader(&columns).read(range, is_complete).await {
                 Ok(data) => {
                     old.data.extend(data);
@@ -74,10 +72,7 @@ impl RedundantArray {
                 }
                 Err(error) => error,
             };
-            let half = (range.len / 2).next_multiple_of(unit);
-            if half < range.len {
-                let second = Range::new(range.offset + half, range.len - half);
-                open.extend([second, Range::new(range.offset, half)]);
+            if open.halve(range) {
                 continue;
             }
             if old.lost.len() >= LOST_MAX || !self.is_lost(&columns, range).await {
@@ -109,7 +104,7 @@ impl RedundantArray {
             let Err(error) = columns.ask(bytes).await else {
                 continue;
             };
-            if error.errno != Errno::Io || is_timeout(&error) || is_not_ours(&error) {
+            if error.errno != Errno::Io || is_over(&error) {
                 return false;
             }
         }

@@ -35,16 +35,13 @@ impl RedundantArray {
     /// take its bytes, and parity is not trusted there any more.
     pub(super) async fn conclude_row(&self, columns: Range, answers: Vec<RowAnswer>) -> RowOutcome {
         let mut outcome = RowOutcome::done();
-        let (written, failed): (Vec<_>, Vec<_>) = answers
-            .into_iter()
-            .partition(|answer| answer.result.is_ok());
         if !self.view().no_bad {
             let state = &mut self.lock().state;
-            for answer in written {
+            for answer in answers.iter().filter(|answer| answer.result.is_ok()) {
                 state.made_good(answer.target.slot, answer.within);
             }
         }
-        for answer in failed {
+        for answer in answers {
             let Err(error) = answer.result else { continue };
             outcome.is_late |= is_timeout(&error);
             let change = FailedChange {

@@ -29,7 +29,7 @@ const ROWS_AT_ONCE: usize = 8;
 /// Sectors are compared one by one, as md counts them.
 const SECTOR: usize = 512;
 /// Smallest part of a row that is looked at alone to find what is lost, bytes.
-pub(super) const FINEST: u64 = 4096;
+const FINEST: u64 = 4096;
 
 /// Parity that does not fit: whether it is written, in one window.
 struct Repair {
@@ -138,14 +138,14 @@ struct LostBlocks {
 }
 
 /// What of a row is still to be worked on: in halves where data are lost, down to the blocks that are.
-struct Narrowing {
+pub(super) struct Narrowing {
     unit: u64,
     open: Vec<Range>,
     lost: Vec<LostBlocks>,
 }
 
 impl Narrowing {
-    fn new(columns: &Columns<'_>, range: Range) -> Self {
+    pub(super) fn new(columns: &Columns<'_>, range: Range) -> Self {
         Self {
             unit: FINEST.max(columns.block_size().into()),
             open: vec![range],
@@ -153,8 +153,19 @@ impl Narrowing {
         }
     }
 
-    fn next(&mut self) -> Option<Range> {
+    pub(super) fn next(&mut self) -> Option<Range> {
         self.open.pop()
+    }
+
+    /// Works on `range` in halves. False: it is as small as one can be.
+    pub(super) fn halve(&mut self, range: Range) -> bool {
+        let half = (range.len / 2).next_multiple_of(self.unit);
+        if half >= range.len {
+            return false;
+        }
+        let second = Range::new(range.offset + half, range.len - half);
+        self.open.extend([second, Range::new(range.offset, half)]);
+        true
     }
 
     /// `range` was not worked on. Where a whole member is lost, and parity too, that is all: halves are no better.
@@ -170,13 +181,9 @@ impl Narrowing {
         if columns.lost.is_unsynced(range) && columns.lacks_member(range) {
             return Err(RowStop::Lost(error));
         }
-        let half = (range.len / 2).next_multiple_of(self.unit);
-        if half >= range.len {
+        if !self.halve(range) {
             self.lost.push(LostBlocks { range, error });
-            return Ok(());
         }
-        let second = Range::new(range.offset + half, range.len - half);
-        self.open.extend([second, Range::new(range.offset, half)]);
         Ok(())
     }
 }
