@@ -57,10 +57,7 @@ fn reshape_problem(superblock: &Superblock) -> Option<&'static str> {
         return (superblock.features & moves != 0).then_some("does not say how");
     };
     let has_parity = matches!(superblock.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
-    let is_version_1 = matches!(
-        superblock.version,
-        Version::V1_0 | Version::V1_1 | Version::V1_2
-    );
+    let is_version_1 = superblock.version.is_v1();
     let (before, after) = (reshape.parts_before(superblock.members), superblock.members);
     let fits = |layout, parts| facts_can_be(superblock.level, layout, parts);
     if !has_parity || reshape.level != superblock.level {

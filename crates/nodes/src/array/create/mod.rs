@@ -33,6 +33,7 @@ pub(super) mod write;
 use block::Node;
 
 pub use self::consistency::{ConsistencyChoice, ConsistencyPolicy};
+pub(in crate::array) use self::places::PPL_LEN;
 use super::ArrayError;
 use super::external_input::{random_uuid, seconds};
 use super::format::bitmap::{self, Bitmap};

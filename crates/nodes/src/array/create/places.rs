@@ -24,7 +24,7 @@ const BITMAP_CHUNK_MIN: u64 = 4 * KIB;
 const BITMAP_CHUNK: u64 = 64 * MIB;
 
 /// Bytes of a partial parity log, as mdadm makes it.
-const PPL_LEN: u64 = MIB;
+pub(in crate::array) const PPL_LEN: u64 = MIB;
 
 /// What space is kept for next to a superblock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -45,7 +45,7 @@ pub const MEMBERS_MAX: u32 = 1920;
 /// Most members, spares included, that a superblock 0.90 has places for.
 const NUMBERS_MAX_0_90: usize = 27;
 /// Unit of offsets and lengths in superblocks, bytes.
-const SECTOR: u64 = 512;
+pub(in crate::array) const SECTOR: u64 = 512;
 /// First word of every superblock.
 const MAGIC: u32 = 0xa92b_4efc;
 
@@ -65,6 +65,14 @@ pub enum Version {
     V1_2,
     /// That of device-mapper's `raid`, at the beginning of metadata that LVM keeps apart from the data.
     DmRaid,
+}
+
+impl Version {
+    /// Whether it is one of the superblocks 1.x, which differ in their places alone.
+    #[must_use]
+    pub const fn is_v1(self) -> bool {
+        matches!(self, Self::V1_0 | Self::V1_1 | Self::V1_2)
+    }
 }
 
 impl std::fmt::Display for Version {

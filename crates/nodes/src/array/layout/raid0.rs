@@ -17,6 +17,7 @@ use block::Range;
 
 use super::Run;
 use crate::array::Raid0Layout;
+use crate::array::format::SECTOR;
 
 /// A zone: chunks go round its runs, in their order. All of them have the same length.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,9 +33,6 @@ impl Zone {
         lens.fold(0, u64::saturating_add)
     }
 }
-
-/// Sectors are what Linux counts in.
-const SECTOR: u64 = 512;
 
 /// Size of the array of members with `lens` bytes of data each, in chunks of whole sectors, as Linux computes it
 /// (`raid0_size`). `None`: it is no number.

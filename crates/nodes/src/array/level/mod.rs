@@ -45,7 +45,7 @@ pub const fn is_changed_in_use(from: Level, to: Level) -> bool {
 
 /// Whether superblocks of this version get another level here.
 const fn is_written(version: Version) -> bool {
-    matches!(version, Version::V1_0 | Version::V1_1 | Version::V1_2)
+    version.is_v1()
 }
 
 /// Refuses superblocks that keep their level.

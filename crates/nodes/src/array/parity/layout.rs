@@ -20,14 +20,12 @@
 //!
 //! It reads nothing and computes nothing.
 
-use super::super::format::Level;
+use super::super::format::{Level, SECTOR};
 
 /// Parts that P alone can cover: as many as a superblock has roles.
 const PARTS_MAX_P: u32 = super::super::format::MEMBERS_MAX;
 /// Parts that Q can cover: exponents repeat behind it.
 const PARTS_MAX_Q: u32 = 255;
-/// md deals out whole sectors.
-const SECTOR: u64 = 512;
 
 /// How chunks are dealt out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,13 +20,13 @@ use block::{IoBufs, Range};
 use engine::Buffer;
 use engine::parity::Kernel;
 
+use super::super::format::SECTOR;
 use super::super::format::ppl::{self, ENTRIES_MAX, PplEntry};
 use super::layout::Layout;
 use super::plan::Bytes;
 use super::stripe_compute::{MemberWrite, join_writes};
 use crate::blocks::slice;
 
-const SECTOR: u64 = 512;
 /// Columns of one entry without partial parity, at most, bytes.
 const FULL_MAX: u64 = 1 << 20;
 

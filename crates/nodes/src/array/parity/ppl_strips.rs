@@ -17,10 +17,9 @@
 
 use block::Range;
 
+use super::super::format::SECTOR;
 use super::super::format::ppl::PplEntry;
 use super::layout::Layout;
-
-const SECTOR: u64 = 512;
 
 /// Columns of a row in which the same data are written.
 #[derive(Debug, Clone, PartialEq, Eq)]

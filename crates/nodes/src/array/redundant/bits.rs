@@ -19,17 +19,17 @@
 use block::Range;
 
 use super::super::ArrayError;
-use super::super::format::bitmap::{self, Bitmap, HEADER_LEN};
+use super::super::format::SECTOR;
+use super::super::format::bitmap::{self, Bitmap, HEADER_LEN, HEADER_LEN_USIZE};
 use super::phase::Phase;
 use crate::fields::put;
 
 /// Chunks of a bitmap, at most: it takes 8 bytes of memory for each.
 const CHUNKS_MAX: u64 = 1 << 24;
 /// Bytes of a bitmap that are written together.
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
 /// Where the header has what is covered, in sectors.
 const SIZE_AT: usize = 40;
-const SECTOR: u64 = 512;
 /// Sweeps that a bit must have been idle for.
 pub(super) const SWEEPS: u8 = 2;
 
@@ -114,6 +114,16 @@ impl Bits {
             }
         }
         Ok(bits)
+    }
+
+    /// A bitmap with this header that is to be made: no bit is set.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub(super) fn blank(header: &Bitmap) -> Result<Self, ArrayError> {
+        let mut image = vec![0; Self::image_len(header, PAGE)];
+        image[..HEADER_LEN_USIZE].copy_from_slice(&header.encode(&[0; HEADER_LEN_USIZE]));
+        Self::new(header, image, false)
     }
 
     /// Bytes of a bitmap on its disk, which has blocks of `block` bytes.

@@ -6,12 +6,11 @@
 use block::Range;
 
 use super::super::ArrayError;
-use super::super::format::{PLACE_LEN, Superblock, Version, dm_raid};
+use super::super::format::{PLACE_LEN, SECTOR, Superblock, Version, dm_raid};
 
 /// Bytes of a superblock before its roles, and of each role.
 const FIXED_LEN: u64 = 256;
 const ROLE_LEN: u64 = 2;
-const SECTOR: u64 = 512;
 /// What data are called.
 const DATA: &str = "data";
 

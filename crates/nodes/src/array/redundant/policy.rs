@@ -23,22 +23,21 @@ use block::{IoError, Operation, Range};
 use super::super::ArrayError;
 use super::super::ConsistencyPolicy;
 use super::super::assembly::Assembly;
-use super::super::create::bitmap_for;
-use super::super::format::bitmap::{Bitmap, HEADER_LEN_USIZE};
+use super::super::create::{PPL_LEN, bitmap_for};
+use super::super::format::bitmap::Bitmap;
 use super::super::format::ppl::{HEADER_LEN, PplSpace};
-use super::super::format::{PLACE_LEN, PolicyPlace, Superblock, Version, features};
+use super::super::format::{PLACE_LEN, PolicyPlace, SECTOR, Superblock, Version, features};
 use super::RedundantArray;
-use super::bits::Bits;
+use super::bits::{Bits, PAGE};
 use super::member_table::{Slot, SlotState};
 use super::range_locks::Kind;
 use super::rows::LogMode;
 use super::state::State;
 
-/// Bytes of a partial parity log, as mdadm makes it, and the least that it is kept in: a header, and what it wants for small chunks.
-const PPL_LEN: u64 = 1 << 20;
+/// The least that a partial parity log is kept in, bytes: a header, and what it wants for small chunks.
 const PPL_LEN_MIN: u64 = HEADER_LEN + (128 << 10);
 /// How far from its superblock a partial parity log can begin, bytes: its field has 16 bits of sectors, with a sign.
-const PPL_FAR: u64 = 32_767 * 512;
+const PPL_FAR: u64 = 32_767 * SECTOR;
 /// Logs and bitmaps begin at multiples of this, and are written in these.
 const UNIT: u64 = 4096;
 
@@ -133,12 +132,7 @@ pub(super) fn unify(assembly: &mut Assembly) -> Result<bool, ArrayError> {
     };
     let other = holders.iter().find(|of| policy(of) != policy(&newest));
     let is_behind = |of: &&&Superblock| of.events + 1 == newest.events;
-    if other.filter(is_behind).is_none()
-        || !matches!(
-            newest.version,
-            Version::V1_0 | Version::V1_1 | Version::V1_2
-        )
-    {
+    if other.filter(is_behind).is_none() || !newest.version.is_v1() {
         return Ok(false);
     }
     let is_degraded = holders.len() < assembly.parts.len();
@@ -225,7 +219,7 @@ impl State {
         let header = bitmap_for(of).ok_or_else(|| {
             ArrayError::refused(format!("{} has no bitmap", self.facts.level), None)
         })?;
-        let len = Bits::image_len(&header, 4096) as u64;
+        let len = Bits::image_len(&header, PAGE) as u64;
         let room = Room {
             wanted: len,
             least: len,
@@ -241,10 +235,7 @@ impl State {
         header: &Bitmap,
         places: &[(usize, Range)],
     ) -> Result<(), ArrayError> {
-        let mut image = vec![0; Bits::image_len(header, 4096)];
-        let first = header.encode(&[0; HEADER_LEN_USIZE]);
-        image[..first.len()].copy_from_slice(&first);
-        let mut bits = Bits::new(header, image, false)?;
+        let mut bits = Bits::blank(header)?;
         for range in self.locks.changes() {
             bits.begin(range);
         }

@@ -9,8 +9,8 @@
 //!
 //! It does not remember across a restart that a reshape has dropped logs: no superblock says so.
 
+use super::super::format::Level;
 use super::super::format::ppl::MEMBERS_MAX;
-use super::super::format::{Level, Version};
 use super::super::{ArrayError, ConsistencyPolicy};
 use super::manager::SyncManager;
 
@@ -30,8 +30,7 @@ impl SyncManager {
         let _one = self.life.lock().await;
         self.must_write()?;
         self.can_have(policy)?;
-        self.must_have_members(self.array.facts().parts)?;
-        self.must_be_synced()?;
+        self.must_be_at_rest()?;
         self.array.change_policy(policy).await?;
         self.changed();
         Ok(())
@@ -41,7 +40,7 @@ impl SyncManager {
     fn can_have(&self, policy: ConsistencyPolicy) -> Result<(), ArrayError> {
         let facts = self.array.facts();
         let (level, now) = (facts.level, self.array.policy());
-        if !matches!(facts.version, Version::V1_0 | Version::V1_1 | Version::V1_2) {
+        if !facts.version.is_v1() {
             let what = format!("superblocks {} have one consistency policy", facts.version);
             return Err(refused(what, "let mdadm do that: mdadm --grow --bitmap"));
         }
@@ -74,17 +73,6 @@ impl SyncManager {
             return Err(refused(
                 what,
                 "give it a bitmap: --consistency-policy bitmap",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Refuses while a resync, a reshape or a rebuild is going on, or is to be.
-    fn must_be_synced(&self) -> Result<(), ArrayError> {
-        if self.array.needed(0).is_some() || self.array.is_reshaping() || self.has_work() {
-            return Err(refused(
-                "something else is done in the background, or is to be",
-                "wait until that has ended (outboard array wait)",
             ));
         }
         Ok(())

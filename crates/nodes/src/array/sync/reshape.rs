@@ -8,7 +8,7 @@
 use block::{BlockDevice, Errno, IoError, Operation};
 use engine::clock;
 
-use super::super::format::{Level, Version};
+use super::super::format::Level;
 use super::super::parity::layout::Layout;
 use super::super::redundant::{NewForm, SlotId, SlotState, size_of};
 use super::super::{ArrayError, NewShape, ReshapePause, SyncKind, SyncStatus};
@@ -65,7 +65,7 @@ impl SyncManager {
             let what = format!("{level} is not reshaped here: only arrays with parity are");
             return Err(refused(what, "let mdadm do that: mdadm --grow"));
         }
-        if !matches!(facts.version, Version::V1_0 | Version::V1_1 | Version::V1_2) {
+        if !facts.version.is_v1() {
             let what = format!("superblocks {} have no room for a reshape", facts.version);
             return Err(refused(what, "let mdadm do it, with a backup file"));
         }

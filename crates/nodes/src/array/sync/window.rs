@@ -3,13 +3,11 @@
 use block::{IoBufs, IoError, Range};
 use futures_util::future::join_all;
 
+use super::super::format::SECTOR;
 use super::super::redundant::layout::Piece;
 use super::super::redundant::{
     Holder, RedundantArray, RowStop, RowsChecked, check_rows, recover_rows, replace_rows,
 };
-
-/// Sectors are compared one by one, as md counts them.
-const SECTOR: u64 = 512;
 
 /// What a window did.
 #[derive(Debug, Default)]

@@ -4,15 +4,13 @@ use block::{IoBufs, Range};
 use proptest::prelude::*;
 use testkit::single;
 
-use crate::array::format::Level;
 use crate::array::format::ppl::{ENTRIES_MAX, PplEntry, checksum};
+use crate::array::format::{Level, SECTOR};
 use crate::array::parity::layout::Layout;
 use crate::array::parity::plan::Bytes;
 use crate::array::parity::ppl_passes::{PplRecord, passes, record};
 use crate::array::parity::ppl_strips::{ImpossibleEntry, strips};
 use crate::array::parity::stripe_compute::{MemberWrite, join_writes};
-
-const SECTOR: u64 = 512;
 
 /// Members of one row of an array, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]

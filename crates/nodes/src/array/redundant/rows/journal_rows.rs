@@ -10,6 +10,7 @@
 use block::{IoBufs, IoError, Range};
 use futures_util::future::join_all;
 
+use super::super::super::format::SECTOR;
 use super::super::super::format::r5l::{PAGE, column_max};
 use super::super::super::parity::journal_columns::{cut, gaps, logged, whole_pages};
 use super::super::super::parity::plan::Bytes;
@@ -24,8 +25,6 @@ use super::row_outcome::{Logging, RowOutcome, RowTicket};
 
 /// Columns that are written together, at most.
 const COLUMNS_MAX: u64 = 1024;
-/// Partial parity logs count these, bytes.
-const SECTOR: u64 = 512;
 
 impl RedundantArray {
     /// Writes a row, of which the caller has the turn, journal first.

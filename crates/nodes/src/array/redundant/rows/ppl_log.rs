@@ -41,7 +41,7 @@ use super::ppl_mode::{LogMode, invalid_header};
 #[derive(Debug)]
 pub(in crate::array::redundant) struct PartialParityLogs {
     pub(super) signature: u32,
-    /// Bytes of partial parity that one header of any member can have; 0 while none is kept.
+    /// Bytes of partial parity that one header of any member can have; 0: none was ever kept.
     parity_max: AtomicU64,
     /// Rows hold it while they are written; a change of it waits for them.
     pub(in crate::array::redundant) mode: RwLock<LogMode>,

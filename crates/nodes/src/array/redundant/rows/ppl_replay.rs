@@ -18,6 +18,7 @@ use engine::Buffer;
 use engine::parity::Kernel;
 
 use super::super::super::ArrayError;
+use super::super::super::format::SECTOR;
 use super::super::super::format::ppl::{self, HEADER_LEN, PplEntry, PplHeader, PplProblem};
 use super::super::super::parity::ppl_strips::{PplStrip, strips};
 use super::super::RedundantArray;
@@ -29,7 +30,6 @@ use crate::read_within;
 
 /// Bytes that are computed together.
 const PIECE: u64 = 1 << 20;
-const SECTOR: u64 = 512;
 
 /// What the logs of all members say.
 #[derive(Debug, Default)]
