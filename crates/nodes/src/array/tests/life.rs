@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use block::{BlockDevice, Node, Range, WriteFlags};
 use engine::clock;
-use testkit::{MemDisk, block_on, pattern, single};
+use testkit::{MemDisk, block_on, pattern};
 
 use super::super::format::Version;
 use super::super::redundant::tests::kit::{
@@ -15,6 +15,7 @@ use super::super::{
     AddOptions, Array, ArrayEvent, ArrayOptions, Candidate, MemberState, SyncKind, SyncRates, open,
 };
 use super::open::candidates;
+use super::reshape::write;
 use crate::test_runtime::{on_each_backend, timed};
 
 const ALL: Range = Range::new(0, MEMBER);
@@ -22,11 +23,6 @@ const ALL: Range = Range::new(0, MEMBER);
 fn disks(count: usize) -> Vec<Node> {
     let disk = |_| Arc::new(MemDisk::new(DISK)) as Node;
     (0..count).map(disk).collect()
-}
-
-async fn write(array: &Array, range: Range, fill: u8) {
-    let data = single(pattern(fill, range));
-    array.write(range, data, WriteFlags::empty()).await.unwrap();
 }
 
 async fn data(disk: &Node) -> Vec<u8> {

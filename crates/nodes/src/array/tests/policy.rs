@@ -3,16 +3,17 @@
 use std::sync::{Arc, Mutex};
 
 use block::{BlockDevice, Errno, Geometry, IoBufs, IoFuture, Node, Operation, Range, WriteFlags};
-use testkit::{CrashDisk, Effect, Fault, FaultDisk, MemDisk, block_on, pattern, single};
+use testkit::{CrashDisk, Effect, Fault, FaultDisk, MemDisk, block_on, pattern};
 
 use super::super::format::ppl::{PplHeader, signature};
 use super::super::format::{Level, Version, decode};
-use super::super::redundant::tests::kit::{DISK, Recipe, options};
+use super::super::redundant::tests::kit::{DISK, Recipe, unbounded};
 use super::super::{
-    AddOptions, Array, ArrayOptions, Candidate, ConsistencyChoice, ConsistencyPolicy,
-    CreateOptions, NewMember, NewShape, SyncKind, SyncRates, create, open,
+    AddOptions, Array, Candidate, ConsistencyChoice, ConsistencyPolicy, CreateOptions, NewMember,
+    NewShape, SyncKind, create, open,
 };
 use super::open::candidates;
+use super::reshape::write;
 
 const MIB: u64 = 1 << 20;
 const POLICIES: [ConsistencyPolicy; 3] = [
@@ -26,16 +27,6 @@ const fn choice(policy: ConsistencyPolicy) -> ConsistencyChoice {
         ConsistencyPolicy::Ppl => ConsistencyChoice::Ppl,
         ConsistencyPolicy::Bitmap => ConsistencyChoice::Bitmap(None),
         _ => ConsistencyChoice::Resync,
-    }
-}
-
-fn unbounded() -> ArrayOptions {
-    ArrayOptions {
-        rates: SyncRates {
-            min: u64::MAX,
-            max: u64::MAX,
-        },
-        ..options()
     }
 }
 
@@ -70,11 +61,6 @@ async fn opened(disks: &[Node]) -> Arc<Array> {
 fn mem_disks(count: usize, len: u64) -> Vec<Node> {
     let disk = |_| Arc::new(MemDisk::new(len)) as Node;
     (0..count).map(disk).collect()
-}
-
-async fn write(array: &Array, range: Range, fill: u8) {
-    let data = single(pattern(fill, range));
-    array.write(range, data, WriteFlags::empty()).await.unwrap();
 }
 
 async fn read(array: &Array, range: Range) -> Vec<u8> {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Node, Range, WriteFlags};
-use testkit::{MemDisk, block_on, pattern, single};
+use block::{BlockDevice, Node, Range};
+use testkit::{MemDisk, block_on, pattern};
 
 use super::super::format::{Level, features};
 use super::super::redundant::tests::kit::{
@@ -11,6 +11,7 @@ use super::super::redundant::tests::kit::{
 };
 use super::super::{AddOptions, Array, ArrayOptions, Candidate, MemberState, open};
 use super::open::candidates;
+use super::reshape::write;
 
 const ALL: Range = Range::new(0, MEMBER);
 /// What was copied of a member when it is looked at.
@@ -21,11 +22,6 @@ fn disks(recipe: &Recipe) -> Vec<Node> {
     let len = DISK + recipe.ppl.unwrap_or(0);
     let disk = |_| Arc::new(MemDisk::new(len)) as Node;
     (0..=recipe.parts).map(disk).collect()
-}
-
-async fn write(array: &Array, range: Range, fill: u8) {
-    let data = single(pattern(fill, range));
-    array.write(range, data, WriteFlags::empty()).await.unwrap();
 }
 
 /// An array with a spare, which has begun to replace its first member.

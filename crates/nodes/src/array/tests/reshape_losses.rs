@@ -14,8 +14,8 @@ use super::super::{
     open,
 };
 use super::open::candidates;
-use super::reshape::{Case, Content, assert_fits, one_step};
-use super::unreadable::{CHUNK, Five, KIB, MEMBER, UNIT, whole, write};
+use super::reshape::{Case, Content, assert_fits, one_step, write};
+use super::unreadable::{CHUNK, Five, KIB, MEMBER, UNIT, whole};
 
 const TO_FIVE: NewShape = NewShape {
     parts: Some(5),

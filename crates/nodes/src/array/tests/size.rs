@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Node, Range, WriteFlags};
-use testkit::{MemDisk, block_on, pattern, single};
+use block::{BlockDevice, Node, Range};
+use testkit::{MemDisk, block_on, pattern};
 
 use super::super::format::{Level, Version};
 use super::super::redundant::tests::kit::{
@@ -11,6 +11,7 @@ use super::super::redundant::tests::kit::{
 };
 use super::super::{AddOptions, Array, Candidate, SyncKind, open};
 use super::open::candidates;
+use super::reshape::write;
 
 /// What each disk has more.
 const MORE: u64 = 72 << 10;
@@ -57,11 +58,6 @@ async fn enlarged(recipe: &Recipe) -> (Vec<Node>, u64) {
         image.resize(image.len() + Range::new(0, MORE).len_usize(), 0xee);
     }
     (nodes(images), size)
-}
-
-async fn write(array: &Array, range: Range, fill: u8) {
-    let data = single(pattern(fill, range));
-    array.write(range, data, WriteFlags::empty()).await.unwrap();
 }
 
 async fn assert_fits(array: &Array, what: &str) {

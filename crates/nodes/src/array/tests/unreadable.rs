@@ -1,17 +1,18 @@
 //! Background work on arrays with parity where data cannot be read: it costs the blocks that are lost, not the rest.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use block::{BlockDevice, Errno, Node, Operation, Range, WriteFlags};
 use testkit::{Effect, Fault, FaultDisk, MemDisk, block_on, pattern, single};
 
 use super::super::format::bad_blocks::{BadBlocks, of_data};
 use super::super::format::{Level, Version};
+use super::super::redundant::tests::kit::unbounded;
 use super::super::{
-    Array, ArrayOptions, Candidate, ConsistencyChoice, CreateOptions, MemberState, NewMember,
-    SyncKind, SyncRates, create, examine, newest, open,
+    Array, Candidate, ConsistencyChoice, CreateOptions, MemberState, NewMember, SyncKind, create,
+    examine, newest, open,
 };
+use super::reshape::write;
 use crate::read_within;
 
 pub(super) const KIB: u64 = 1 << 10;
@@ -82,33 +83,25 @@ impl Five {
     pub(super) async fn open(&self) -> Arc<Array> {
         let disks = NAMES.into_iter().zip(&self.disks);
         let candidates = disks.map(|(name, disk)| Candidate::local(name, disk.clone()));
-        let options = ArrayOptions {
-            background: false,
-            member_timeout: Duration::MAX,
-            rates: SyncRates {
-                min: u64::MAX,
-                max: u64::MAX,
-            },
-            ..ArrayOptions::default()
-        };
-        open(candidates.collect(), options)
-            .await
-            .expect("it can be opened")
+        let opened = open(candidates.collect(), unbounded()).await;
+        opened.expect("it can be opened")
     }
 
     /// A sector of b cannot be read from now on; it can be written.
     pub(super) fn spoil(&self) {
+        self.spoil_sector(&self.faults);
+    }
+
+    /// The same of any disk.
+    fn spoil_sector(&self, faults: &FaultDisk) {
         let fault = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Read);
-        self.faults
-            .inject(fault.at(Range::new(self.data + BAD, 512)));
+        faults.inject(fault.at(Range::new(self.data + BAD, 512)));
     }
 
     /// The same of b and of d.
     pub(super) fn spoil_two(&self) {
         self.spoil();
-        let fault = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Read);
-        self.faults_of_d
-            .inject(fault.at(Range::new(self.data + BAD, 512)));
+        self.spoil_sector(&self.faults_of_d);
     }
 
     /// Damages what a member holds at one block of its data.
@@ -130,11 +123,6 @@ impl Five {
         let of_data = |run: &Range| of_data(superblock.data.offset, *run);
         log.runs().iter().filter_map(of_data).collect()
     }
-}
-
-pub(super) async fn write(array: &Array, range: Range, fill: u8) {
-    let data = single(pattern(fill, range));
-    array.write(range, data, WriteFlags::empty()).await.unwrap();
 }
 
 pub(super) fn whole(array: &Array) -> Range {

@@ -14,7 +14,7 @@ use crate::array::format::r5l::{JournalKey, MetaBlock};
 use crate::array::format::{self, Level, Role, Superblock, Version, features, places};
 use crate::array::open::assembled;
 use crate::array::parity_writer::Sample;
-use crate::array::{ArrayError, ArrayOptions, Candidate};
+use crate::array::{ArrayError, ArrayOptions, Candidate, SyncRates};
 
 /// What every member uses.
 pub(in crate::array) const MEMBER: u64 = 64 << 10;
@@ -247,6 +247,17 @@ pub(in crate::array) fn options() -> ArrayOptions {
         background: false,
         run: true,
         ..ArrayOptions::default()
+    }
+}
+
+/// The same, of background work that waits for no clock.
+pub(in crate::array) fn unbounded() -> ArrayOptions {
+    ArrayOptions {
+        rates: SyncRates {
+            min: u64::MAX,
+            max: u64::MAX,
+        },
+        ..options()
     }
 }
 

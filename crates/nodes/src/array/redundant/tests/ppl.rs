@@ -12,14 +12,12 @@ use testkit::{
 };
 
 use super::kit::{
-    DATA, DISK, Heard, MEMBER, RING, Recipe, heard, options, put, recorded, superblock,
+    DATA, DISK, Heard, MEMBER, RING, Recipe, heard, put, recorded, superblock, unbounded,
 };
 use super::logged_rows::{CHUNK, column, sum_of, without_trims};
 use crate::array::format::ppl::{self, PplHeader, PplProblem};
 use crate::array::format::{Level, Role};
-use crate::array::{
-    AddOptions, Array, ArrayError, ArrayOptions, Candidate, MemberState, SyncRates, open,
-};
+use crate::array::{AddOptions, Array, ArrayError, ArrayOptions, Candidate, MemberState, open};
 use crate::{Delay, DelayTimes};
 
 /// What each request to a member takes, where that counts.
@@ -39,16 +37,6 @@ fn disk(len: u64) -> Node {
 
 fn disks(len: u64, count: usize) -> Vec<Node> {
     (0..count).map(|_| disk(len)).collect()
-}
-
-fn unbounded() -> ArrayOptions {
-    ArrayOptions {
-        rates: SyncRates {
-            min: u64::MAX,
-            max: u64::MAX,
-        },
-        ..options()
-    }
 }
 
 async fn try_open(disks: &[Node]) -> Result<Arc<Array>, ArrayError> {

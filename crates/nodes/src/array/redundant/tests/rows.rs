@@ -13,13 +13,13 @@ use testkit::{
 use super::disks;
 use super::kit::{
     DATA, DISK, Heard, MEMBER, Recipe, bits, heard, open, options, put, read, recorded, superblock,
-    try_open, write,
+    try_open, unbounded, write,
 };
 use crate::array::format::{Level, Role};
 use crate::array::open::assembled;
 use crate::array::redundant::RedundantArray;
 use crate::array::sync::SyncManager;
-use crate::array::{ArrayOptions, Candidate, MemberState, SyncRates};
+use crate::array::{ArrayOptions, Candidate, MemberState};
 
 const CHUNK: u64 = 4096;
 const FIRST: Range = Range::new(0, CHUNK);
@@ -53,17 +53,6 @@ const SPACE: OpSpace = OpSpace {
     block_size: 512,
     len_max: 40 << 10,
 };
-
-/// Options of background work that waits for no clock.
-fn unbounded() -> ArrayOptions {
-    ArrayOptions {
-        rates: SyncRates {
-            min: u64::MAX,
-            max: u64::MAX,
-        },
-        ..options()
-    }
-}
 
 /// Each member holds what the tables say of what the array holds.
 async fn assert_fits(recipe: &Recipe, array: &RedundantArray, disks: &[Node]) {

@@ -5,15 +5,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{BlockDevice, Range};
-use testkit::Op;
+use testkit::{Op, SECTOR};
 
 use super::disks::Wire;
+use super::expected_content::{Owed, index};
 use super::metadata;
 use super::world::{World, Wrong, candidate, in_sync, is_split, options};
 use crate::array::{AddOptions, Array, MemberState, open};
 
 /// Steps that are never reached.
 const FOREVER: u64 = u64::MAX;
+
+/// Nothing is known of what was being written on members that are missing now: partial parity has what was not. `part_of`: the part
+/// with a byte of the array.
+pub(super) fn forget_missing(owed: &mut Owed, array: &Array, part_of: impl Fn(u64) -> usize) {
+    let members = array.status().members.into_iter();
+    let missing = members.filter(|member| member.state != MemberState::InSync);
+    let missing: Vec<usize> = missing.filter_map(|m| m.part.map(usize::from)).collect();
+    for at in (0..owed.size()).step_by(index(SECTOR)) {
+        if missing.contains(&part_of(at)) {
+            owed.forget_in_flight(at / SECTOR);
+        }
+    }
+}
 
 impl World {
     /// Gives all disks back, and looks at what becomes of it.
@@ -76,19 +90,13 @@ impl World {
         self.compare(&wires, &content)
     }
 
-    /// Of what was being written on a member that is missing now nothing is known: partial parity has what was not.
+    /// Nothing is known of what was being written on missing members of an array with logs.
     pub(super) fn forget_in_flight(&mut self, array: &Array) {
         if self.shape.ppl.is_none() {
             return;
         }
-        let members = array.status().members.into_iter();
-        let missing = members.filter(|member| member.state != MemberState::InSync);
-        let missing: Vec<usize> = missing.filter_map(|m| m.part.map(usize::from)).collect();
-        for at in (0..self.owed.size()).step_by(512) {
-            if missing.contains(&self.shape.part_of(at)) {
-                self.owed.forget_in_flight(at / 512);
-            }
-        }
+        let shape = &self.shape;
+        forget_missing(&mut self.owed, array, |at| shape.part_of(at));
     }
 
     /// What is there is what is owed. `None`: it is refused as parity alone has it.

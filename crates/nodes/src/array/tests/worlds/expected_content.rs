@@ -84,12 +84,12 @@ impl Begun {
     }
 }
 
-fn index(value: u64) -> usize {
+pub(super) fn index(value: u64) -> usize {
     usize::try_from(value).expect("a small disk")
 }
 
 /// Sectors of a range.
-fn touched(range: Range) -> std::ops::Range<usize> {
+pub(super) fn touched(range: Range) -> std::ops::Range<usize> {
     index(range.offset / SECTOR)..index(range.end() / SECTOR)
 }
 

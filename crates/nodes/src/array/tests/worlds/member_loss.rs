@@ -10,6 +10,7 @@ use block::{BlockDevice, Range};
 use testkit::{Op, SECTOR};
 
 use super::disks::Mode;
+use super::expected_content::{index, touched};
 use super::shape::{CHUNK, Shape};
 use super::world::{Life, World, Wrong};
 use crate::array::format::Level;
@@ -25,10 +26,6 @@ pub(super) struct WrittenSectors {
     flying: Vec<u32>,
     /// Sectors of a row; 0: the array keeps no parity.
     row: usize,
-}
-
-fn index(value: u64) -> usize {
-    usize::try_from(value).expect("a small array")
 }
 
 impl WrittenSectors {
@@ -47,8 +44,8 @@ impl WrittenSectors {
     }
 
     fn rows(&self, range: Range) -> std::ops::Range<usize> {
-        let (start, end) = (index(range.offset / SECTOR), index(range.end() / SECTOR));
-        start / self.row..end.div_ceil(self.row)
+        let sectors = touched(range);
+        sectors.start / self.row..sectors.end.div_ceil(self.row)
     }
 
     /// A change is sent.
@@ -72,18 +69,16 @@ impl WrittenSectors {
             let end = (rows.end * self.row).min(self.sectors.len());
             self.sectors[rows.start * self.row..end].fill(false);
         } else if !matches!(op, Op::Trim { .. }) {
-            let (start, end) = (index(range.offset / SECTOR), index(range.end() / SECTOR));
-            self.sectors[start..end].fill(true);
+            self.sectors[touched(range)].fill(true);
         }
     }
 
     /// Whether all of `range` was written, and nothing is under way in its rows.
     fn has(&self, range: Range) -> bool {
-        let (start, end) = (index(range.offset / SECTOR), index(range.end() / SECTOR));
         let is_idle = self.flying[self.rows(range)]
             .iter()
             .all(|flying| *flying == 0);
-        is_idle && self.sectors[start..end].iter().all(|written| *written)
+        is_idle && self.sectors[touched(range)].iter().all(|written| *written)
     }
 
     /// All of it that is owed now, in runs.
@@ -105,12 +100,7 @@ impl WrittenSectors {
 
 /// What a request changes.
 fn changed(op: &Op) -> Option<Range> {
-    match op {
-        Op::Write { range, .. } | Op::WriteZeroes { range, .. } | Op::Trim { range } => {
-            Some(*range)
-        }
-        Op::Read { .. } | Op::Flush => None,
-    }
+    op.range().filter(|_| op.changes())
 }
 
 impl World {

@@ -261,7 +261,7 @@ fn arrays_are_cut_while_they_get_another_level() {
 /// The same with partial parity logs, which are dropped when it begins.
 #[test]
 fn arrays_with_logs_are_cut_before_a_reshape_and_in_it() {
-    let has_logs = |seed: &u64| ReshapeWorld::new(*seed).story().contains("ppl: Some");
+    let has_logs = |seed: &u64| ReshapeWorld::new(*seed).has_logs();
     let seeds = (RESHAPE_FROM..).filter(has_logs).take(20);
     let with_logs: Vec<String> = seeds.map(|seed| play(seed).story).collect();
     let cut = |when: &str| {

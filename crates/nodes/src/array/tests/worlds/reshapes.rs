@@ -12,6 +12,7 @@ use testkit::{CrashDisk, Op, SECTOR, block_on, moments};
 
 use super::acts::{Doing, Ended, described, request};
 use super::disks::{Power, Wire};
+use super::end::forget_missing;
 use super::expected_content::Owed;
 use super::pace::Pace;
 use super::record::Record;
@@ -20,7 +21,7 @@ use super::world::{End, Wrong, candidate, options};
 use crate::array::external_input::given::Given;
 use crate::array::format::Level;
 use crate::array::tests::reshape::{Case, cases};
-use crate::array::{Array, ArrayError, ArrayOptions, MemberState, SyncKind, open};
+use crate::array::{Array, ArrayError, ArrayOptions, SyncKind, open};
 
 /// Things that are begun in one life, at most.
 const ACTIONS_MAX: usize = 60;
@@ -174,25 +175,19 @@ impl ReshapeWorld {
     }
 
     /// Whether members keep partial parity logs before a reshape.
-    const fn has_logs(&self) -> bool {
+    pub(super) const fn has_logs(&self) -> bool {
         self.case.recipe.ppl.is_some()
     }
 
-    /// Of what was being written on a member that is missing now nothing is known: partial parity has what was not.
+    /// Nothing is known of what was being written on missing members of an array that had logs.
     fn forget_in_flight(&mut self, array: &Array) {
         if !self.has_logs() {
             return;
         }
-        let members = array.status().members.into_iter();
-        let missing = members.filter(|member| member.state != MemberState::InSync);
-        let missing: Vec<usize> = missing.filter_map(|m| m.part.map(usize::from)).collect();
         let layout = array.by_hand().array.layout();
-        for at in (0..self.owed.size()).step_by(512) {
-            let piece = layout.piece(Range::new(at, SECTOR));
-            if missing.contains(&piece.copies[0].part) {
-                self.owed.forget_in_flight(at / SECTOR);
-            }
-        }
+        forget_missing(&mut self.owed, array, |at| {
+            layout.piece(Range::new(at, SECTOR)).copies[0].part
+        });
     }
 
     /// One life; false if nothing is owed after it.

@@ -15,14 +15,14 @@ use testkit::{
 };
 
 use super::kit::{
-    DATA, DISK, Heard, MEMBER, Recipe, SEQUENCE, heard, name, options, put, recorded, superblock,
+    DATA, DISK, Heard, MEMBER, Recipe, SEQUENCE, heard, name, put, recorded, superblock, unbounded,
 };
 use super::logged_rows::{CHUNK, column, sum_of, without_trims};
 use crate::array::format::Level;
 use crate::array::format::r5l::{
     JournalKey, JournalSpace, MetaBlock, PAGE, Payload, SEQUENCE_STEP,
 };
-use crate::array::{Array, ArrayError, ArrayOptions, Candidate, SyncRates, open};
+use crate::array::{Array, ArrayError, ArrayOptions, Candidate, open};
 
 /// Bytes of the disk with the journal, behind its superblock: with little room, space is used again and again.
 const SMALL: u64 = 40 * PAGE;
@@ -49,16 +49,6 @@ fn sizes(recipe: &Recipe, journal: u64) -> Vec<u64> {
     let mut sizes = vec![DISK; usize::try_from(recipe.parts).unwrap()];
     sizes.push(DATA + journal);
     sizes
-}
-
-fn unbounded() -> ArrayOptions {
-    ArrayOptions {
-        rates: SyncRates {
-            min: u64::MAX,
-            max: u64::MAX,
-        },
-        ..options()
-    }
 }
 
 async fn open_with(disks: &[Node], options: ArrayOptions) -> Result<Arc<Array>, ArrayError> {
