@@ -1,10 +1,15 @@
 # The doctor on a share of SMB, which takes the kernel's client: Samba on another network behind a wire that is held to
-# 16 Mb/s, with an agent there; then the same behind a free wire, with two hundredths of a processor for the server. Each
-# answer is a file in /job/result; the host judges them.
+# 4 Mb/s, with an agent there; then behind one that takes 100 ms, one request at a
+# time. Each answer is a file in /job/result; the host judges them.
 
 SHARE=/scratch/share
 STATE=/job/samba
 FAR=10.9.0.2
+
+# The shell of the guest prefers its own `ip`, which knows no namespaces, and its own `mount`, which knows no helpers.
+ip() {
+    /usr/bin/ip "$@"
+}
 
 far() {
     ip netns exec far "$@"
@@ -23,6 +28,7 @@ wait_for() {
 set -eu
 modprobe veth
 modprobe sch_tbf
+modprobe sch_netem
 modprobe cifs
 ip netns add far
 ip link add near type veth peer name far0
@@ -33,7 +39,7 @@ far ip addr add $FAR/24 dev far0
 far ip link set far0 up
 far ip link set lo up
 
-mkdir -p $SHARE $STATE /mnt/smb
+mkdir -p $SHARE $STATE /mnt/smb /var/log/samba
 dd if=/dev/urandom of=$SHARE/film bs=1M count=32
 cat >$STATE/smb.conf <<END
 [global]
@@ -62,25 +68,18 @@ read only = no
 valid users = root
 END
 printf 'word\nword\n' | pdbedit --configfile $STATE/smb.conf --create --user root --password-from-stdin
-mkdir /sys/fs/cgroup/samba 2>/dev/null || {
-    mount -t cgroup2 cgroup2 /sys/fs/cgroup
-    mkdir /sys/fs/cgroup/samba
-}
-echo +cpu >/sys/fs/cgroup/cgroup.subtree_control
-far sh -c "echo \$\$ >$STATE/pid; exec smbd --foreground --no-process-group --configfile $STATE/smb.conf" &
-wait_for test -s $STATE/pid
-cat $STATE/pid >/sys/fs/cgroup/samba/cgroup.procs
-far outboard agent --insecure --listen $FAR:10811 --token-file $STATE/token &
-wait_for mount -t cifs -o username=root,password=word,vers=3.1.1 //$FAR/film /mnt/smb
+far smbd --foreground --no-process-group --configfile $STATE/smb.conf &
+far outboard agent --insecure --listen $FAR:10811 --token-file $STATE/token --allow-iperf3 &
+wait_for /usr/bin/mount -t cifs -o username=root,password=word,vers=3.1.1 //$FAR/film /mnt/smb
 
 examine() {
-    outboard doctor --json --seconds 60 /mnt/smb/film --block-size 128K --depth 8 \
+    outboard doctor --json --seconds 60 /mnt/smb --block-size 32K --depth "$2" \
         --agent $FAR:10811 --agent-insecure --agent-token-file $STATE/token >/job/result/"$1".json
 }
 
-far tc qdisc add dev far0 root tbf rate 16mbit burst 32kb latency 50ms
-examine wire
+far tc qdisc add dev far0 root tbf rate 4mbit burst 16kb latency 50ms
+examine wire 8
 far tc qdisc del dev far0 root
-echo "2000 100000" >/sys/fs/cgroup/samba/cpu.max
-examine server
+far tc qdisc add dev far0 root netem delay 100ms
+examine queue 1
 umount /mnt/smb

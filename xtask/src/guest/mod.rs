@@ -31,7 +31,7 @@ use script::BinaryUse;
 
 /// The tests that are in the lab's guest.
 const LAB: &str = "lab";
-const DOCTOR: &str = "doctor";
+pub(crate) const DOCTOR: &str = "doctor";
 
 /// Which scripts, against which server.
 #[derive(Debug, Default, clap::Args)]
@@ -61,6 +61,14 @@ impl Args {
     pub(crate) fn brief() -> Self {
         Self {
             is_brief: true,
+            ..Self::default()
+        }
+    }
+
+    /// One test.
+    pub(crate) fn only(name: &str) -> Self {
+        Self {
+            scripts: vec![name.to_owned()],
             ..Self::default()
         }
     }

@@ -1,10 +1,10 @@
 //! `cargo xtask soak doctor`: the doctor's tests, also those that `test` leaves out because they take minutes, and a table
-//! of rigged systems, each with its verdict next to the truth.
+//! of rigged systems, each with its verdict next to the truth, and a share of SMB in the guest, whose kernel has a client.
 
 use anyhow::Result;
 
 use crate::suite::{self, BINARY, REQUIRE_ALL, SuiteOptions};
-use crate::{packages, shell};
+use crate::{guest, packages, shell};
 
 /// Has the long tests run.
 const LONG: (&str, &str) = ("OUTBOARD_DOCTOR_LONG", "1");
@@ -30,5 +30,6 @@ pub(super) fn run() -> Result<()> {
     table.args(only).env(TABLE.0, TABLE.1).env(REQUIRE_ALL, "1");
     // Where it cannot be built there is an older one, perhaps.
     let table = shell::build().and_then(|outboard| shell::run(table.env(BINARY, outboard)));
-    tests.and(table)
+    let share = guest::run(&guest::Args::only(guest::DOCTOR));
+    tests.and(table).and(share)
 }

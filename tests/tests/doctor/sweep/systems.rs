@@ -4,7 +4,7 @@
 //!
 //! It starts nothing. Writes to a mounted export of a server on this machine are missing: the doctor names protocol, wire and
 //! disk. SSHFS has a test in `files.rs`: what its server has in memory cannot be dropped for a slow disk below it. SMB
-//! takes a client of the kernel, which this machine may not have.
+//! takes a client of the kernel, which this machine may not have: it is examined in the guest (`cargo xtask guest doctor`).
 
 /// The server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -39,6 +39,7 @@ const MODULES: &[&str] = &[
     "ghash-generic",
     "seqiv",
     "sha512_generic",
+    "sch_netem",
     "sch_tbf",
     "veth",
 ];
