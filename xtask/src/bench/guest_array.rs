@@ -1,4 +1,4 @@
-//! Arrays of ours against the kernel's md, in the guest, whose kernel has it: the script `tests/guest/lab/raid5.sh` measures
+//! Arrays of ours against the kernel's md, in the guest, which has it: the script `tests/guest/lab/raid5.sh` measures
 //! them in turns. The processor is emulated for all of them.
 
 use std::path::Path;

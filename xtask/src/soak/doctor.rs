@@ -1,5 +1,5 @@
 //! `cargo xtask soak doctor`: the doctor's tests, also those that `test` leaves out because they take minutes, and a table
-//! of rigged systems, each with its verdict next to the truth, and a share of SMB in the guest, whose kernel has a client.
+//! of rigged systems, each with its verdict next to the truth, and a share of SMB in the guest, which has the client of a kernel.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! The doctor on a share of SMB, whose client is the kernel's: the script `tests/guest/lab/doctor.sh` makes the systems, each
+//! The doctor on a share of SMB with the client of the kernel: the script `tests/guest/lab/doctor.sh` makes the systems, each
 //! with a limiter that is known, and this judges the answers.
 //!
 //! # What it does not do
