@@ -4,18 +4,18 @@
 //! what is compiled. A step that fails does not hide what the later ones would report.
 //!
 //! The guest waits for its own timers, and no step of [`Lane::Background`] measures anything: those run in a process of
-//! their own while the guest runs, with their output in a log that is printed at the end. The times of all steps are
-//! printed last.
+//! their own while the guest runs, with their output in a log that is printed at the end. The times of all steps, and the
+//! processor time of what each step waited for, are printed last: the rest of a step's time was idle.
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::suite::SuiteOptions;
-use crate::{browser, clock, fuzz, guest, packages, shell, soak, suite, tidy};
+use crate::{browser, clock, fuzz, guest, packages, process, shell, soak, suite, tidy};
 
 /// Seconds that all fuzz targets share: enough to see that they run and to repeat what was once found. They have
 /// about two thirds of a processor, next to the guest.
@@ -68,7 +68,7 @@ pub(crate) struct Args {
 
 /// Everything that has to pass, or the steps that are named, with the time each took.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let begin = clock::now();
+    let meter = Meter::start();
     if let Some(unknown) = args.steps.iter().find(|name| find(name).is_none()) {
         bail!("there is no step {unknown}");
     }
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             packages::GUEST_LAB,
             packages::FUZZ,
         ])?;
-        outcomes.add("packages", begin.elapsed(), Ok(()));
+        outcomes.add("packages", meter.cost(), Ok(()));
     }
     let has_lanes = args.steps.is_empty();
     let chosen = |step: &&Step| match has_lanes {
@@ -95,17 +95,52 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         outcomes.run(step);
         if let Some(background) = background {
-            let start = clock::now();
+            let meter = Meter::start();
             let (outcome, lines) = background.finish();
             outcomes.lines.extend(lines);
-            outcomes.add("background", start.elapsed(), outcome);
+            outcomes.add("background", meter.cost(), outcome);
         }
     }
-    outcomes.finish(begin.elapsed())
+    outcomes.finish(meter.cost())
 }
 
 fn find(name: &str) -> Option<&'static Step> {
     STEPS.iter().find(|step| step.name == name)
+}
+
+/// When a step began, and the processor time that this process and its children had taken by then.
+#[derive(Debug, Clone, Copy)]
+struct Meter {
+    begin: Instant,
+    cpu_seconds: f64,
+}
+
+/// What a step took.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
+    elapsed: Duration,
+    /// Of this process, and of children that have ended.
+    cpu_seconds: f64,
+}
+
+impl Meter {
+    fn start() -> Self {
+        Self {
+            begin: clock::now(),
+            cpu_seconds: Self::cpu_seconds(),
+        }
+    }
+
+    fn cost(self) -> Cost {
+        Cost {
+            elapsed: self.begin.elapsed(),
+            cpu_seconds: Self::cpu_seconds() - self.cpu_seconds,
+        }
+    }
+
+    fn cpu_seconds() -> f64 {
+        process::cpu_seconds(std::process::id()).unwrap_or_default()
+    }
 }
 
 /// What each step took, and whether it passed.
@@ -118,12 +153,12 @@ struct Outcomes {
 impl Outcomes {
     fn run(&mut self, step: &Step) {
         println!("\n== {}", step.name);
-        let start = clock::now();
+        let meter = Meter::start();
         let outcome = (step.run)();
-        self.add(step.name, start.elapsed(), outcome);
+        self.add(step.name, meter.cost(), outcome);
     }
 
-    fn add(&mut self, name: &'static str, took: Duration, outcome: Result<()>) {
+    fn add(&mut self, name: &'static str, cost: Cost, outcome: Result<()>) {
         let verdict = match outcome {
             Ok(()) => "ok".to_owned(),
             Err(error) => {
@@ -132,12 +167,16 @@ impl Outcomes {
             }
         };
         println!("== {name} {verdict}");
-        self.lines.push(line(name, took, &verdict));
+        self.lines.push(line(name, cost, &verdict));
     }
 
-    fn finish(self, took: Duration) -> Result<()> {
+    fn finish(self, cost: Cost) -> Result<()> {
         println!("\n{}", self.lines.join("\n"));
-        println!("in all {:.0} s", took.as_secs_f64());
+        println!(
+            "in all {:.0} s, {:.0} s of processor time",
+            cost.elapsed.as_secs_f64(),
+            cost.cpu_seconds
+        );
         if !self.failed.is_empty() {
             bail!("did not pass: {}", self.failed.join(", "));
         }
@@ -146,8 +185,12 @@ impl Outcomes {
 }
 
 /// A step in the list at the end.
-fn line(name: &str, took: Duration, verdict: &str) -> String {
-    format!("{name:<14}{:>7.1} s  {verdict}", took.as_secs_f64())
+fn line(name: &str, cost: Cost, verdict: &str) -> String {
+    format!(
+        "{name:<14}{:>7.1} s {:>7.1} s of processor time  {verdict}",
+        cost.elapsed.as_secs_f64(),
+        cost.cpu_seconds
+    )
 }
 
 /// The lines of a list at the end of `printed` that are those of background steps.
@@ -306,8 +349,8 @@ mod tests {
 
     #[test]
     fn the_list_has_the_steps_of_the_background() {
-        let fuzz = line("fuzz", Duration::from_secs(3), "ok");
-        let clippy = line("clippy", Duration::from_secs(2), "FAILED: no");
+        let fuzz = line("fuzz", Cost::default(), "ok");
+        let clippy = line("clippy", Cost::default(), "FAILED: no");
         let printed = format!("fuzz request: 3 inputs\n\n{fuzz}\n{clippy}\nin all 5 s\n");
         let listed = [clippy, fuzz].map(|line| format!("{line} (in the background)"));
         assert_eq!(background_lines(&printed), listed);
@@ -320,7 +363,7 @@ mod tests {
         outcomes.run(&step("two", Lane::Foreground, || Ok(())));
         outcomes.run(&step("three", Lane::Foreground, || bail!("broken, too")));
         assert_eq!(outcomes.lines.len(), 3);
-        let error = outcomes.finish(Duration::ZERO).unwrap_err();
+        let error = outcomes.finish(Cost::default()).unwrap_err();
         assert_eq!(error.to_string(), "did not pass: one, three");
     }
 
