@@ -18,6 +18,8 @@ const CHROMIUM: &str = "/usr/bin/chromium";
 const SIZE_MAX: u64 = 2_000_000;
 /// What the scripts need, and how it is installed.
 const LOCKED: [&str; 2] = ["package.json", "package-lock.json"];
+/// The example of the lab that makes up a store of runs.
+const STORE_EXAMPLE: &str = "synthetic_store";
 /// What is installed.
 const PACKAGES: [&str; 2] = ["playwright-core", "axe-core"];
 
@@ -121,8 +123,15 @@ fn playwright() -> Result<PathBuf> {
 fn pages(outboard: &Path) -> Result<PathBuf> {
     let folder = empty_folder("browser/pages")?;
     let store = folder.join("lab.sqlite");
-    let example = ["run", "--quiet", "--package", "lab", "--example"];
-    shell::run(shell::cargo(example).arg("synthetic_store").arg(&store))?;
+    let mut example = match shell::built(STORE_EXAMPLE) {
+        Some(built) => Command::new(built),
+        None => {
+            let mut cargo = shell::cargo(["run", "--quiet", "--package", "lab"]);
+            cargo.args(["--example", STORE_EXAMPLE, "--"]);
+            cargo
+        }
+    };
+    shell::run(example.arg(&store))?;
     let runs = shell::output(
         Command::new(outboard)
             .args(["--json", "lab", "list", "--store"])

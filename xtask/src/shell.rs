@@ -1,6 +1,7 @@
 //! Running other programs: where the repository is, one error line for a failed command, and children
 //! that never outlive the command that started them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -60,18 +61,23 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The binary that this command has built with the tests.
-static BUILT: OnceLock<PathBuf> = OnceLock::new();
+/// The programs that this command has built with the tests, by name.
+static BUILT: OnceLock<BTreeMap<String, PathBuf>> = OnceLock::new();
 
-/// Has [`build`] return a binary that is there.
-pub(crate) fn set_built(binary: PathBuf) -> PathBuf {
-    BUILT.get_or_init(|| binary).clone()
+/// Has [`build`] and [`built`] return programs that are there; those of the first call stay.
+pub(crate) fn set_built(programs: BTreeMap<String, PathBuf>) {
+    BUILT.get_or_init(|| programs);
+}
+
+/// A program that was built with the tests: the binary, or an example of a crate.
+pub(crate) fn built(name: &str) -> Option<&'static Path> {
+    BUILT.get()?.get(name).map(PathBuf::as_path)
 }
 
 /// Builds the binary in the tests' profile, with cargo's progress, unless the tests were built before; says where it is.
 pub(crate) fn build() -> Result<PathBuf> {
-    if let Some(built) = BUILT.get() {
-        return Ok(built.clone());
+    if let Some(built) = built("outboard") {
+        return Ok(built.to_owned());
     }
     run(&mut cargo(["build", "--package", "outboard"]))?;
     Ok(target().join("debug/outboard"))

@@ -1,5 +1,6 @@
 //! The test binaries, as cargo builds them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -46,8 +47,8 @@ struct Profile {
 pub(super) struct Built {
     /// The largest come first, they have the most tests.
     pub(super) tests: Vec<Binary>,
-    /// The program itself, where tests of its package were selected.
-    pub(super) outboard: Option<PathBuf>,
+    /// Programs and examples of the packages that were selected, by name.
+    pub(super) programs: BTreeMap<String, PathBuf>,
 }
 
 /// Builds what is selected with cargo's progress.
@@ -73,7 +74,7 @@ pub(super) fn build(selection: &Selection) -> Result<Built> {
     binaries.sort_by_key(|binary| std::cmp::Reverse(binary.size));
     Ok(Built {
         tests: binaries,
-        outboard: program(&messages, "outboard"),
+        programs: programs(&messages),
     })
 }
 
@@ -96,14 +97,15 @@ pub(super) fn parse(messages: &str) -> Vec<Binary> {
         .collect()
 }
 
-/// The program of this name, which is no test.
-pub(super) fn program(messages: &str, name: &str) -> Option<PathBuf> {
+/// The programs that are no tests.
+pub(super) fn programs(messages: &str) -> BTreeMap<String, PathBuf> {
     let messages = messages.lines();
-    let mut messages = messages.filter_map(|line| serde_json::from_str::<Message>(line).ok());
-    messages.find_map(|message| {
-        let is_it = !message.profile?.test && message.target?.name == name;
-        message.executable.filter(|_| is_it)
-    })
+    let messages = messages.filter_map(|line| serde_json::from_str::<Message>(line).ok());
+    let named = messages.filter_map(|message| match message.profile?.test {
+        true => None,
+        false => Some((message.target?.name, message.executable?)),
+    });
+    named.collect()
 }
 
 fn binary(message: Message) -> Option<Binary> {

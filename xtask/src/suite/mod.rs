@@ -54,9 +54,10 @@ pub(crate) fn run(options: SuiteOptions<'_>) -> Result<()> {
     let begin = clock::now();
     let selection = Selection::of(options.filter)?;
     let built = binary::build(&selection)?;
-    let outboard = match built.outboard {
-        // Building it by itself compiles most of it a second time, with other features of its dependencies.
-        Some(outboard) => shell::set_built(outboard),
+    // Building one by itself compiles most of it a second time, with other features of its dependencies.
+    shell::set_built(built.programs);
+    let outboard = match shell::built("outboard") {
+        Some(outboard) => outboard.to_owned(),
         None if selection.needs_outboard() => shell::build()?,
         None => shell::target().join("debug/outboard"),
     };

@@ -164,8 +164,8 @@ fn cargo_names_the_binaries() {
 {"reason":"compiler-artifact","package_id":"path+file:///a/crates/outboard#0.1.0","manifest_path":"/a/crates/outboard/Cargo.toml","target":{"name":"outboard"},"profile":{"test":true},"executable":"/t/deps/outboard-1"}
 {"reason":"compiler-artifact","package_id":"path+file:///a/crates/outboard#0.1.0","manifest_path":"/a/crates/outboard/Cargo.toml","target":{"name":"outboard"},"profile":{"test":false},"executable":"/t/outboard"}
 {"reason":"build-finished","success":true}"#;
-    let outboard = binary::program(messages, "outboard");
-    assert_eq!(outboard, Some(PathBuf::from("/t/outboard")));
+    let outboard = ("outboard".to_owned(), PathBuf::from("/t/outboard"));
+    assert_eq!(binary::programs(messages), [outboard].into());
     let names: Vec<(String, PathBuf)> = binary::parse(messages)
         .into_iter()
         .map(|binary| (binary.name, binary.folder))
