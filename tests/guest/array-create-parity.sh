@@ -189,7 +189,7 @@ degraded 1.1 6 A-CD B --chunk=16K
 
 # What is on a filesystem, by checksum.
 contents() {
-    (cd /mnt && find . -type f | sort | xargs sha256sum) >$1
+    (cd /mnt && find . -type f | sort | xargs md5sum) >$1
 }
 
 # filesystem MEMBERS [OPTION…]: made and filled through us while the first sync is under way, whole on the kernel's array.

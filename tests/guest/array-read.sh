@@ -5,7 +5,8 @@
 #
 # The guest makes the arrays on disks A to F; the host reads their images, at its own speed. With KEEP=FOLDER
 # in its environment the host keeps a copy of each array there.
-#: outboard
+#: outboard host
+#: processors 1
 #: disk A 8M
 #: disk B 8M
 #: disk C 8M
@@ -184,7 +185,7 @@ join() {
 
 sums() {
     for member in $members; do
-        sha256sum $member.img
+        md5sum $member.img
     done
 }
 

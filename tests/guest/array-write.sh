@@ -73,7 +73,7 @@ made 0.90 10 ABCD --chunk=32K
 
 # What is on a filesystem, by checksum.
 contents() {
-    (cd /mnt && find . -type f | sort | xargs sha256sum) >$1
+    (cd /mnt && find . -type f | sort | xargs md5sum) >$1
 }
 
 # filesystem KIND MEMBERS [OPTION…]: made and filled through us, whole on the kernel's array.

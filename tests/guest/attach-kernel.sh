@@ -28,7 +28,7 @@ write_files() {
         number=$((number + 1))
         dd if=/dev/urandom of=/tmp/piece bs=64k count=4 2>/dev/null
         dd if=/tmp/piece of="/mnt/$number" bs=64k conv=fsync 2>/dev/null
-        echo "$(sha256sum </tmp/piece | cut -d' ' -f1)  /mnt/$number" >>/tmp/acknowledged
+        echo "$(md5sum </tmp/piece | cut -d' ' -f1)  /mnt/$number" >>/tmp/acknowledged
     done
     touch /tmp/stopped
 }
@@ -64,7 +64,7 @@ detach
 
 attach
 mount -o ro "$device" /mnt
-sha256sum -c -s /tmp/acknowledged
+md5sum -c -s /tmp/acknowledged
 umount /mnt
 e2fsck -fn "$device"
 mkfs.xfs -q -f "$device"

@@ -2,6 +2,7 @@
 # each kind of superblock, complete and after a member failed; and it changes nothing on them. What is on such
 # arrays array-read.sh reads: here they are as small as can be, and hold little.
 #: outboard
+#: processors 1
 #: timeout 600
 
 for module in md-mod linear raid0 raid1 raid10 raid456; do

@@ -1,6 +1,7 @@
 # The kernel's device-mapper opens a store that we wrote: the same bytes, of several tables and of zeroes;
 # what it writes on is there when we open the store again, and the base is what it was.
 #: outboard
+#: processors 1
 #: timeout 300
 
 # There is no udev: device-mapper makes its nodes by itself.
@@ -11,7 +12,7 @@ done
 
 size=$((24 << 20))
 dd if=/dev/urandom of=/tmp/base bs=64k count=384 2>/dev/null
-sha256sum /tmp/base >/tmp/base.sum
+md5sum /tmp/base >/tmp/base.sum
 
 # Writes through an overlay, on a device of ours.
 through_us() {
@@ -27,7 +28,7 @@ through_us() {
 ours() {
     rm -f /tmp/ours
     outboard copy "overlay(/tmp/base, /tmp/top)" /tmp/ours >/dev/null
-    sha256sum </tmp/ours
+    md5sum </tmp/ours
 }
 
 # Runs a command on the snapshot that the kernel makes of base and store.
@@ -47,7 +48,7 @@ with_kernel() {
 }
 
 sum() {
-    sha256sum </dev/mapper/over >/tmp/kernels
+    md5sum </dev/mapper/over >/tmp/kernels
 }
 
 # More than two tables of 256 chunks.
@@ -79,8 +80,8 @@ outboard overlay status /tmp/top
 outboard overlay status /tmp/top | grep -q valid
 
 # All of it goes into the base: the kernel sees an empty store over it.
-sha256sum -c /tmp/base.sum
+md5sum -c /tmp/base.sum
 outboard overlay commit /tmp/top /tmp/base
-sha256sum </tmp/base | cmp /tmp/third -
+md5sum </tmp/base | cmp /tmp/third -
 with_kernel sum
 cmp /tmp/third /tmp/kernels

@@ -122,7 +122,7 @@ print() {
     for name; do
         rm -f found
         quietly outboard copy "$(volume "$members" $name)" found --detect-zeroes never
-        echo "$name:$(stat -c %s found):$(sha256sum <found | cut -d ' ' -f 1)"
+        echo "$name:$(stat -c %s found):$(md5sum <found | cut -d ' ' -f 1)"
     done
     quietly outboard volume check $members
 }

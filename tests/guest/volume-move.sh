@@ -129,7 +129,7 @@ sums() {
     for name in media gap fast safe; do
         rm -f found
         quietly outboard copy "$(volume "$members" $name)" found --detect-zeroes never
-        echo "$name:$(stat -c %s found):$(sha256sum <found | cut -d ' ' -f 1)"
+        echo "$name:$(stat -c %s found):$(md5sum <found | cut -d ' ' -f 1)"
     done
 }
 

@@ -109,8 +109,9 @@ in_sync() {
     exit 1
 }
 
+# md5 finds a difference as well as the others, in a third of the emulated processor's time.
 sum() {
-    sha256sum <$1 | cut -d ' ' -f 1
+    md5sum <$1 | cut -d ' ' -f 1
 }
 
 # Everything that LVM and the kernel report about the active group, and the checksums of its volumes as the
