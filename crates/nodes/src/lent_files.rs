@@ -6,8 +6,14 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use block::FileRegion;
+use engine::clock;
+
+/// How long regions that were handed out are waited for, and how often they are looked at.
+const LENT_MAX: Duration = Duration::from_secs(60);
+const LENT_LOOK: Duration = Duration::from_millis(10);
 
 /// Files behind one place that regions are handed out of; beyond, reads take the other path.
 const FILES_MAX: usize = 8;
@@ -56,4 +62,23 @@ impl LentFiles {
         let files = self.lock();
         files.iter().all(|file| Arc::strong_count(&file.ours) == 1)
     }
+}
+
+/// Waits until no region is out, while no more are handed out.
+///
+/// # Errors
+/// One is still out after a minute: what that means.
+pub(crate) async fn wait_for_returns(are_returned: impl Fn() -> bool) -> Result<(), String> {
+    let mut left = LENT_MAX;
+    while !are_returned() {
+        if left.is_zero() {
+            let seconds = LENT_MAX.as_secs();
+            return Err(format!(
+                "a client has not taken what it reads for {seconds} s"
+            ));
+        }
+        clock::sleep(LENT_LOOK).await;
+        left = left.saturating_sub(LENT_LOOK);
+    }
+    Ok(())
 }

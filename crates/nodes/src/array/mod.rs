@@ -40,10 +40,13 @@
 mod assemble;
 mod assembly;
 mod create;
+mod device;
+mod engine_cell;
 mod error;
 mod examine;
 mod external_input;
 pub mod format;
+mod interface;
 mod layout;
 mod level;
 mod logs;

@@ -1,26 +1,55 @@
-//! [`Array`]: the disk, and all operations on a running array.
+//! [`Array`]: all operations on a running array. Its requests are in [`device`](super::device), changes of its level in
+//! [`level`](super::level).
+//!
+//! # Invariants
+//!
+//! * A change of members or of the form is carried out by one engine: none takes over meanwhile.
+//! * An array that is stopped has no engine that writes.
 
-use block::{
-    BlockDevice, Extent, FileRegion, Geometry, Identity, IoBufs, IoFuture, Node, Range, TryIo,
-    WriteFlags,
-};
+#[cfg(test)]
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use block::BlockDevice;
 use tokio::sync::broadcast;
 
+use super::engine_cell::EngineCell;
 use super::format::{Level, Version};
+use super::interface::ArrayInterface;
 use super::parity::Parity;
 use super::striped::Striped;
 use super::sync::Kept;
 #[cfg(test)]
 use super::sync::SyncManager;
 use super::{
-    ArrayError, ArrayEvent, ArrayStatus, Candidate, ConsistencyPolicy, NewShape, SyncKind,
+    ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, Candidate, ConsistencyPolicy, NewShape,
+    SyncKind,
 };
 
 /// An array that is open.
 #[derive(Debug)]
 pub struct Array {
-    kind: Kind,
+    pub(super) own: Weak<Self>,
+    pub(super) path: EnginePath,
     remarks: Vec<String>,
+    /// How it was opened.
+    pub(super) options: ArrayOptions,
+    /// Held for writing while the engine changes, for reading while members or the form do.
+    pub(super) form: tokio::sync::RwLock<()>,
+    /// No regions of files are handed out: the level is about to change.
+    pub(super) lends_nothing: AtomicBool,
+    /// No engine takes over any more.
+    pub(super) is_stopped: AtomicBool,
+}
+
+/// How requests reach what carries them out.
+#[derive(Debug)]
+pub(super) enum EnginePath {
+    /// At once: no level follows that of the array, or it is only read.
+    Fixed(Arc<Kind>),
+    /// Through a gate.
+    Gated(EngineCell<Kind>, ArrayInterface),
 }
 
 /// What carries out its requests, by level.
@@ -51,9 +80,58 @@ fn no_copies(level: Level, what: &str) -> ArrayError {
     ArrayError::refused(format!("{level} keeps no copies: {what}"), next)
 }
 
+impl Kind {
+    /// It, as a disk.
+    pub(super) fn disk(&self) -> &dyn BlockDevice {
+        match self {
+            Self::Striped(striped) => striped,
+            Self::Parity(parity) => parity,
+            Self::Redundant(array) => &*array.array,
+        }
+    }
+
+    /// Whether no region of a file that it handed out is still read.
+    pub(super) fn are_returned(&self) -> bool {
+        match self {
+            Self::Striped(_) | Self::Parity(_) => true,
+            Self::Redundant(array) => array.array.are_returned(),
+        }
+    }
+
+    /// What callers see of it that another engine would keep; `None`: the level stays as it is while the array is open.
+    fn interface(&self) -> Option<ArrayInterface> {
+        match self {
+            Self::Striped(_) | Self::Parity(_) => None,
+            Self::Redundant(array) => array.array.interface(),
+        }
+    }
+}
+
 impl Array {
-    pub(super) const fn of(kind: Kind, remarks: Vec<String>) -> Self {
-        Self { kind, remarks }
+    pub(super) fn of(kind: Kind, remarks: Vec<String>, options: ArrayOptions) -> Arc<Self> {
+        let interface = kind.interface();
+        let kind = Arc::new(kind);
+        let path = match interface {
+            None => EnginePath::Fixed(kind),
+            Some(interface) => EnginePath::Gated(EngineCell::new(kind), interface),
+        };
+        Arc::new_cyclic(|own| Self {
+            own: own.clone(),
+            path,
+            remarks,
+            options,
+            form: tokio::sync::RwLock::default(),
+            lends_nothing: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
+        })
+    }
+
+    /// What carries out its requests now.
+    pub(super) fn engine(&self) -> Arc<Kind> {
+        match &self.path {
+            EnginePath::Fixed(kind) => kind.clone(),
+            EnginePath::Gated(cell, _) => cell.engine(),
+        }
     }
 
     /// What the caller should know: members that are stale, or that could not be reached.
@@ -62,19 +140,10 @@ impl Array {
         &self.remarks
     }
 
-    /// What carries out its requests.
-    fn disk(&self) -> &dyn BlockDevice {
-        match &self.kind {
-            Kind::Striped(striped) => striped,
-            Kind::Parity(parity) => parity,
-            Kind::Redundant(array) => &*array.array,
-        }
-    }
-
     /// How it is now.
     #[must_use]
     pub fn status(&self) -> ArrayStatus {
-        match &self.kind {
+        match &*self.engine() {
             Kind::Striped(striped) => striped.status(),
             Kind::Parity(parity) => parity.status(),
             Kind::Redundant(array) => array.status(),
@@ -84,7 +153,10 @@ impl Array {
     /// Its events from now on. A listener that is too slow misses the oldest.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<ArrayEvent> {
-        match &self.kind {
+        if let EnginePath::Gated(_, interface) = &self.path {
+            return interface.events.subscribe();
+        }
+        match &*self.engine() {
             Kind::Striped(striped) => striped.events(),
             Kind::Parity(parity) => parity.events(),
             Kind::Redundant(array) => array.array.events(),
@@ -98,7 +170,8 @@ impl Array {
     /// # Errors
     /// Why it cannot be a member.
     pub async fn add(&self, disk: Candidate, options: AddOptions) -> Result<(), ArrayError> {
-        match &self.kind {
+        let _form = self.form.read().await;
+        match &*self.engine() {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be added")),
             Kind::Redundant(array) => {
                 self.must_be_md()?;
@@ -112,7 +185,8 @@ impl Array {
     /// # Errors
     /// Why that is not enough for it; [`add`](Self::add) copies all.
     pub async fn re_add(&self, disk: Candidate) -> Result<(), ArrayError> {
-        match &self.kind {
+        let _form = self.form.read().await;
+        match &*self.engine() {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can come back")),
             Kind::Redundant(array) => {
                 self.must_be_md()?;
@@ -126,7 +200,7 @@ impl Array {
     /// # Errors
     /// There is none of that name, or it is the last one that holds its part.
     pub async fn fail(&self, member: &str) -> Result<(), ArrayError> {
-        match &self.kind {
+        match &*self.engine() {
             Kind::Redundant(array) => array.fail(member).await,
             Kind::Striped(_) | Kind::Parity(_) => {
                 Err(self.refused("no member can fail without the array"))
@@ -139,7 +213,8 @@ impl Array {
     /// # Errors
     /// There is none of that name, or it works.
     pub async fn remove(&self, member: &str) -> Result<(), ArrayError> {
-        match &self.kind {
+        let _form = self.form.read().await;
+        match &*self.engine() {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be removed")),
             Kind::Redundant(array) => {
                 self.must_be_md()?;
@@ -154,7 +229,8 @@ impl Array {
     /// # Errors
     /// There are none of these names, the member is not in sync, or superblocks cannot record it (0.90).
     pub async fn replace(&self, member: &str, with: Option<&str>) -> Result<(), ArrayError> {
-        match &self.kind {
+        let _form = self.form.read().await;
+        match &*self.engine() {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("no member can be replaced")),
             Kind::Redundant(array) => {
                 self.must_be_md()?;
@@ -168,7 +244,8 @@ impl Array {
     /// # Errors
     /// It is no mirror, or working members would be left over.
     pub async fn grow(&self, parts: u32) -> Result<(), ArrayError> {
-        match &self.kind {
+        let _form = self.form.read().await;
+        match &*self.engine() {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("it cannot have more of them")),
             Kind::Redundant(array) => {
                 self.must_be_md()?;
@@ -183,27 +260,12 @@ impl Array {
     /// # Errors
     /// It cannot have that form, something is missing, or there is no room in front of the data of a member.
     pub async fn reshape(&self, shape: NewShape) -> Result<(), ArrayError> {
-        match &self.kind {
+        let _form = self.form.read().await;
+        match &*self.engine() {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("it cannot be reshaped")),
             Kind::Redundant(array) => {
                 self.must_be_md()?;
                 array.reshape(shape).await
-            }
-        }
-    }
-
-    /// Gives an array with parity another level while it is used, as mdadm does with `--layout=preserve`: no data move, and a spare
-    /// becomes the member that comes. Other levels are changed where no process uses the array ([`change_level`](super::change_level)).
-    ///
-    /// # Errors
-    /// It does not become one of that level, or not while it is used; something is missing or under way.
-    pub async fn change_level(&self, level: Level) -> Result<(), ArrayError> {
-        match &self.kind {
-            Kind::Striped(striped) => Err(striped.refuse_level(level)),
-            Kind::Parity(_) => Err(self.refused("its level stays as it is")),
-            Kind::Redundant(array) => {
-                self.must_be_md()?;
-                array.change_level(level).await
             }
         }
     }
@@ -214,7 +276,8 @@ impl Array {
     /// # Errors
     /// It cannot have that one, there is no room for it, members are missing, or something is under way.
     pub async fn change_policy(&self, policy: ConsistencyPolicy) -> Result<(), ArrayError> {
-        match &self.kind {
+        let _form = self.form.read().await;
+        match &*self.engine() {
             Kind::Striped(striped) => Err(striped.refuse_policy()),
             Kind::Parity(_) => Err(self.refused("its consistency policy stays as it is")),
             Kind::Redundant(array) => {
@@ -230,7 +293,8 @@ impl Array {
     /// # Errors
     /// They are not larger, something is missing or under way, or superblocks lie at the end of members.
     pub async fn resize(&self, assume_clean: bool) -> Result<(), ArrayError> {
-        match &self.kind {
+        let _form = self.form.read().await;
+        match &*self.engine() {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("it does not get larger")),
             Kind::Redundant(array) => {
                 self.must_be_md()?;
@@ -244,7 +308,7 @@ impl Array {
     /// # Errors
     /// There are no copies to compare, or it resyncs already.
     pub fn scrub(&self, kind: SyncKind) -> Result<(), ArrayError> {
-        match &self.kind {
+        match &*self.engine() {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("there is nothing to compare")),
             Kind::Redundant(array) => array.scrub(kind),
         }
@@ -252,7 +316,7 @@ impl Array {
 
     /// Ends a scrub early.
     pub fn stop_scrub(&self) {
-        match &self.kind {
+        match &*self.engine() {
             Kind::Striped(_) | Kind::Parity(_) => {}
             Kind::Redundant(array) => array.stop_scrub(),
         }
@@ -263,9 +327,15 @@ impl Array {
     /// # Errors
     /// What it ended with, if not well.
     pub async fn synced(&self) -> Result<(), ArrayError> {
-        match &self.kind {
-            Kind::Striped(_) | Kind::Parity(_) => Ok(()),
-            Kind::Redundant(array) => array.synced().await,
+        loop {
+            let engine = self.engine();
+            let synced = match &*engine {
+                Kind::Striped(_) | Kind::Parity(_) => Ok(()),
+                Kind::Redundant(array) => array.synced().await,
+            };
+            if Arc::ptr_eq(&engine, &self.engine()) {
+                return synced;
+            }
         }
     }
 
@@ -275,33 +345,37 @@ impl Array {
     /// # Errors
     /// A member could not be written: the array is dirty then, not lost.
     pub async fn stop(&self) -> Result<(), ArrayError> {
-        match &self.kind {
-            Kind::Striped(striped) => striped.stop().await,
-            // It is only read.
-            Kind::Parity(_) => Ok(()),
-            Kind::Redundant(array) => array.end().await,
+        self.is_stopped.store(true, Ordering::Release);
+        loop {
+            let engine = self.engine();
+            let stopped = match &*engine {
+                Kind::Striped(striped) => striped.stop().await,
+                // It is only read.
+                Kind::Parity(_) => Ok(()),
+                Kind::Redundant(array) => array.end().await,
+            };
+            if Arc::ptr_eq(&engine, &self.engine()) {
+                return stopped;
+            }
         }
     }
 
     /// Does what is to be done in the background, for callers of other modules that opened it without.
     #[cfg(test)]
     pub(crate) async fn work(&self) {
-        if let Kind::Redundant(array) = &self.kind {
+        if let Kind::Redundant(array) = &*self.engine() {
             array.work().await.expect("what is to be done can be done");
         }
     }
 
     /// Does what is done in the background by the clock, for callers that opened it without: see [`SyncManager`].
     #[cfg(test)]
-    pub(super) fn by_hand(&self) -> &SyncManager {
-        match &self.kind {
-            Kind::Redundant(array) => array,
-            other => panic!("{other:?} has nothing to do"),
-        }
+    pub(super) fn by_hand(&self) -> ByHand {
+        ByHand(self.engine())
     }
 
     /// Refuses a change of members where LVM's metadata lists them.
-    fn must_be_md(&self) -> Result<(), ArrayError> {
+    pub(super) fn must_be_md(&self) -> Result<(), ArrayError> {
         let status = self.status();
         if status.version != Version::DmRaid {
             return Ok(());
@@ -310,8 +384,8 @@ impl Array {
         Err(ArrayError::refused(what, "change them with lvconvert"))
     }
 
-    fn refused(&self, what: &str) -> ArrayError {
-        match &self.kind {
+    pub(super) fn refused(&self, what: &str) -> ArrayError {
+        match &*self.engine() {
             Kind::Striped(_) | Kind::Redundant(_) => no_copies(self.status().level, what),
             Kind::Parity(_) => {
                 let level = self.status().level;
@@ -324,64 +398,18 @@ impl Array {
     }
 }
 
-impl BlockDevice for Array {
-    fn geometry(&self) -> &Geometry {
-        self.disk().geometry()
-    }
+/// The background work of an array, done by a test.
+#[cfg(test)]
+pub(super) struct ByHand(Arc<Kind>);
 
-    fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        self.disk().read(range)
-    }
+#[cfg(test)]
+impl Deref for ByHand {
+    type Target = SyncManager;
 
-    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.disk().write(range, data, flags)
-    }
-
-    fn flush(&self) -> IoFuture<'_, ()> {
-        self.disk().flush()
-    }
-
-    fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        self.disk().write_zeroes(range, flags)
-    }
-
-    fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        self.disk().trim(range)
-    }
-
-    fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        self.disk().extents(range)
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        self.disk().identity()
-    }
-
-    fn settle(&self) -> IoFuture<'_, ()> {
-        self.disk().settle()
-    }
-
-    fn remap(&self, range: Range) -> Option<(&Node, Range)> {
-        self.disk().remap(range)
-    }
-
-    fn remap_start(&self, range: Range) -> Option<(&Node, Range)> {
-        self.disk().remap_start(range)
-    }
-
-    fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
-        self.disk().try_read(range, into)
-    }
-
-    fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
-        self.disk().try_write(range, data)
-    }
-
-    fn file_region(&self, range: Range) -> Option<FileRegion> {
-        self.disk().file_region(range)
-    }
-
-    fn file_region_start(&self, range: Range) -> Option<(FileRegion, u64)> {
-        self.disk().file_region_start(range)
+    fn deref(&self) -> &SyncManager {
+        match &*self.0 {
+            Kind::Redundant(array) => array,
+            other => panic!("{other:?} has nothing to do"),
+        }
     }
 }

@@ -104,7 +104,7 @@ pub(crate) async fn open_assembly(
     remarks.extend(untrusted.map(|places| {
         format!("what was written last may be wrong where it is computed from parity: {places}")
     }));
-    Ok(Arc::new(Array::of(kind, remarks)))
+    Ok(Array::of(kind, remarks, options.clone()))
 }
 
 /// Whether an array with parity is opened by what only reads.

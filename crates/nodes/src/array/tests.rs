@@ -5,6 +5,7 @@
 mod divergence;
 mod growth_refusals;
 mod level;
+mod level_in_use;
 mod level_refusals;
 mod life;
 mod open;

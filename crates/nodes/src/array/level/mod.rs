@@ -6,8 +6,9 @@
 //! 4 ◄─► 5  with parity on the last member                 1 ◄─► 5     of two members: parity of one chunk is a copy of it
 //! ```
 //!
-//! Between levels with parity that is a change of an array that is used (`redundant::level`, `sync::level`). Others are made of one that
-//! no process uses: [`change_level`] writes superblocks, and nothing else.
+//! An array that is open gets one while it is used (`online`): between levels with parity by its engine alone (`redundant::level`,
+//! `sync::level`), from 1 to 5 and back by the same while no request is under way. One that no process uses gets it by its superblocks
+//! ([`change_level`]).
 //!
 //! # Invariants
 //!
@@ -21,6 +22,7 @@
 
 mod left_behind;
 mod offline;
+mod online;
 mod takeover;
 #[cfg(test)]
 mod tests;
@@ -41,6 +43,15 @@ pub(super) use self::takeover::{LevelForm, takeover};
 #[must_use]
 pub const fn is_changed_in_use(from: Level, to: Level) -> bool {
     from.parities() > 0 && to.parities() > 0
+}
+
+/// Whether an array of this level may get another one while it is open.
+pub(super) const fn may_change(level: Level, version: Version) -> bool {
+    let has_followers = matches!(
+        level,
+        Level::Raid0 | Level::Raid1 | Level::Raid4 | Level::Raid5 | Level::Raid6
+    );
+    has_followers && is_written(version)
 }
 
 /// Whether superblocks of this version get another level here.

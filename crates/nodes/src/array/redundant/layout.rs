@@ -125,6 +125,11 @@ impl Layout {
         self.parity().expect("it keeps parity")
     }
 
+    /// Whether chunks are dealt out to the parts (level 10): nothing else follows that.
+    pub(in crate::array) const fn is_dealt(&self) -> bool {
+        matches!(self.form, Form::Dealt(_))
+    }
+
     /// Whether a reshape is going on.
     pub(in crate::array) fn is_reshaping(&self) -> bool {
         self.parity().is_some_and(RowSections::is_reshaping)

@@ -110,6 +110,8 @@ pub(in crate::array) use self::{
     windows::Window,
 };
 use super::ArrayEvent;
+use super::interface::ArrayInterface;
+use super::level::may_change;
 use super::member_guard::{ArrayFence, Takeover};
 use crate::guard::{about, admit, admit_change, assert_checked, assert_len, len_of};
 
@@ -125,7 +127,7 @@ struct Guarded {
 pub(in crate::array) struct RedundantArray {
     own: Weak<Self>,
     name: String,
-    geometry: GrowingGeometry,
+    geometry: Arc<GrowingGeometry>,
     guarded: Mutex<Guarded>,
     member_timeout: Duration,
     places: Semaphore,
@@ -184,6 +186,17 @@ impl RedundantArray {
         self.events.subscribe()
     }
 
+    /// What callers see of it, if its level may change while it is open.
+    pub(in crate::array) fn interface(&self) -> Option<ArrayInterface> {
+        let guarded = self.lock();
+        let facts = &guarded.state.facts;
+        let may_change = !self.read_only() && may_change(facts.level, facts.version);
+        may_change.then(|| ArrayInterface {
+            geometry: self.geometry.clone(),
+            events: self.events.clone(),
+        })
+    }
+
     fn target(&self, slot: SlotId) -> Arc<Target> {
         self.lock().state.members.slots[slot.0].target.clone()
     }
@@ -220,6 +233,14 @@ impl RedundantArray {
         // Those that came before.
         let all = u32::try_from(write::CHANGES_MAX).expect("few");
         let _all = self.places.acquire_many(all).await;
+        self.come_to_rest().await
+    }
+
+    /// Settles, flushes and marks the array clean. No change may begin meanwhile.
+    ///
+    /// # Errors
+    /// Members could not be written: the array is dirty then, not lost.
+    pub(in crate::array) async fn come_to_rest(&self) -> Result<(), IoError> {
         self.rows.settled().await;
         self.settle_all().await?;
         self.flush_all().await?;

@@ -3,15 +3,16 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use block::{Geometry, GrowingGeometry, IoError, Node, Range, Support};
-use tokio::sync::{Notify, Semaphore, broadcast};
+use block::{Geometry, IoError, Node, Range, Support};
+use tokio::sync::{Notify, Semaphore};
 
 use super::super::assembly::{Assembly, Facts, Other, OtherKind, Part};
 use super::super::format::bitmap::Bitmap;
 use super::super::format::{Role, Superblock, Version, features};
+use super::super::interface::ArrayInterface;
 use super::super::member::Member;
 use super::super::member_guard::ArrayFence;
-use super::super::{ArrayError, ArrayEvent, ArrayOptions};
+use super::super::{ArrayError, ArrayOptions};
 use super::bits::Bits;
 use super::fitting_columns::FittingColumns;
 use super::layout::Layout;
@@ -27,8 +28,6 @@ use super::{Guarded, RedundantArray, policy};
 use crate::Blocks;
 use crate::read::read_within;
 
-/// Events that a listener may be behind before it misses some.
-const EVENTS_MAX: usize = 256;
 /// Smallest blocks of arrays with partial parity logs, bytes.
 const SECTOR: u32 = 512;
 /// Versions of bitmaps that are the usual kind.
@@ -56,12 +55,11 @@ impl RedundantArray {
             false => PartialParityLogs::open(holders(&assembly).map(|(member, _)| member), uuid)?,
         };
         let logs = (logs, Journal::open(&assembly, options).await?);
-        let geometry = geometry(&assembly, &layout, options)?;
+        let interface = ArrayInterface::new(geometry(&assembly, &layout, options)?);
         let synced_to = assembly.synced_to;
-        let events = broadcast::Sender::new(EVENTS_MAX);
         let work = Arc::new(Notify::new());
         let name = assembly.facts.name.clone();
-        let fence = ArrayFence::new(&name, events.clone(), work.clone());
+        let fence = ArrayFence::new(&name, interface.events.clone(), work.clone());
         let mut state = state(assembly, layout, options, &fence);
         state.writes_policy = writes_policy;
         state.ledger.set_found_dirty(synced_to.is_some());
@@ -77,9 +75,8 @@ impl RedundantArray {
             state.ledger.set_events_cleared(header.events_cleared);
             state.bits = Some(bits);
         }
-        let listeners = (events, work);
         let rows = Rows::new(options, logs);
-        let make = |own: &Weak<Self>| make(own, state, (geometry, rows), options, listeners);
+        let make = |own: &Weak<Self>| make(own, state, (interface, rows), options, work);
         Ok(Arc::new_cyclic(make))
     }
 
@@ -108,9 +105,9 @@ impl RedundantArray {
 fn make(
     own: &Weak<RedundantArray>,
     state: State,
-    (geometry, rows): (Geometry, Rows),
+    (interface, rows): (ArrayInterface, Rows),
     options: &ArrayOptions,
-    (events, work): (broadcast::Sender<ArrayEvent>, Arc<Notify>),
+    work: Arc<Notify>,
 ) -> RedundantArray {
     RedundantArray {
         own: own.clone(),
@@ -120,13 +117,13 @@ fn make(
             state,
             commit: None,
         }),
-        geometry: GrowingGeometry::new(geometry),
+        geometry: interface.geometry,
         member_timeout: options.member_timeout,
         places: Semaphore::new(CHANGES_MAX),
         rows,
         settling: tokio::sync::Mutex::new(()),
         flush_failed: OnceLock::new(),
-        events,
+        events: interface.events,
         work,
         since: engine::clock::now(),
         requests: AtomicU64::new(0),

@@ -280,10 +280,10 @@ impl RedundantArray {
         let below = holder.target.place(within);
         let (leaf, at) = block::resolve_start(&*holder.target.disk, below);
         let (region, len) = leaf.file_region_start(at)?;
-        if !has_parity {
+        if reading.view.layout.is_dealt() {
             return Some((region, len));
         }
-        // A reshape waits for its end.
+        // A reshape waits for its end, and so does another level, which a reshape may follow.
         Some((holder.target.lent.lend(region)?, len))
     }
 }

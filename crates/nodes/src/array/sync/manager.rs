@@ -77,7 +77,7 @@ pub(in crate::array) struct SyncManager {
     since: Instant,
     state: Mutex<SyncState>,
     /// One worker at a time.
-    worker: tokio::sync::Mutex<()>,
+    pub(super) worker: tokio::sync::Mutex<()>,
     /// One change of members at a time.
     pub(super) life: tokio::sync::Mutex<()>,
     pub(super) absences: Mutex<Absences>,

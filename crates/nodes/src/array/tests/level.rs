@@ -47,7 +47,7 @@ fn used() -> Vec<Case> {
 }
 
 /// Superblocks at other places.
-fn elsewhere() -> Vec<Case> {
+pub(super) fn elsewhere() -> Vec<Case> {
     let versions = [Version::V1_0, Version::V1_1].into_iter();
     let cases = versions.flat_map(|version| {
         let recipe = |level, layout, parts| Recipe {
@@ -65,8 +65,8 @@ fn elsewhere() -> Vec<Case> {
     cases.map(|(recipe, to)| Case { recipe, to }).collect()
 }
 
-/// Those that no process uses.
-fn unused() -> Vec<Case> {
+/// Those that no process uses, or that no request is under way in.
+pub(super) fn unused() -> Vec<Case> {
     let [zero, one, five] = [Level::Raid0, Level::Raid1, Level::Raid5];
     let ppl = Recipe::parity(five, 5, 3).with_ppl(RING);
     vec![
@@ -86,7 +86,7 @@ fn unused() -> Vec<Case> {
 
 impl Case {
     /// Bytes of the array, before and after.
-    fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         match self.recipe.level {
             Level::Raid1 => MEMBER,
             level => (u64::from(self.recipe.parts) - level.parities() as u64) * MEMBER,
@@ -94,7 +94,7 @@ impl Case {
     }
 
     /// Members of the array afterwards.
-    fn parts(&self) -> u32 {
+    pub(super) fn parts(&self) -> u32 {
         let before = self.recipe.level.parities();
         let data = self.recipe.parts - u32::try_from(before).unwrap();
         match (self.recipe.level, self.to) {
@@ -150,7 +150,7 @@ impl Case {
         changed.unwrap();
     }
 
-    async fn check(&self, array: &Array, what: &str) {
+    pub(super) async fn check(&self, array: &Array, what: &str) {
         assert_eq!(array.geometry().size, self.size(), "{self:?}, {what}");
         let all = Range::new(0, self.size());
         let found = array.read(all).await.unwrap().concat();
@@ -159,7 +159,7 @@ impl Case {
     }
 
     /// The array has its level, all of its members, and parity that fits.
-    async fn is_whole(&self, array: &Array) {
+    pub(super) async fn is_whole(&self, array: &Array) {
         let status = array.status();
         assert_eq!(
             (status.level, status.parts),

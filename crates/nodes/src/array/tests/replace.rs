@@ -38,7 +38,8 @@ async fn begun(recipe: &Recipe, disks: &[Node]) -> Arc<Array> {
 
 /// Nothing more needs to be copied.
 fn copied(array: &Array, to: u64) {
-    let redundant = &array.by_hand().array;
+    let by_hand = array.by_hand();
+    let redundant = &by_hand.array;
     redundant.replaced(0, to, redundant.needs());
 }
 
@@ -164,7 +165,8 @@ fn a_member_of_which_the_place_was_taken_does_not_come_back_by_the_bitmap() {
         let array = begun(&recipe, &disks).await;
         write(&array, ALL, 1).await;
         copied(&array, MEMBER);
-        let redundant = &array.by_hand().array;
+        let by_hand = array.by_hand();
+        let redundant = &by_hand.array;
         let taken = redundant.take_place(0, redundant.needs()).await;
         assert!(taken.unwrap());
         write(&array, Range::new(0, 4096), 2).await;
@@ -184,7 +186,8 @@ fn what_members_hold_is_doubted_of_replacements_too() {
         let recipe = Recipe::mirror(2);
         let disks = disks(&recipe);
         let array = half_copied(&recipe, &disks).await;
-        let redundant = &array.by_hand().array;
+        let by_hand = array.by_hand();
+        let redundant = &by_hand.array;
         let before = redundant.needs();
         redundant.doubt(Range::new(4096, 512));
         assert_eq!(redundant.replacing(), [(0, 4096)]);

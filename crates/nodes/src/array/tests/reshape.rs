@@ -33,6 +33,9 @@ impl Case {
 
     /// Bytes of the array before, and after.
     pub(super) fn sizes(&self) -> [u64; 2] {
+        if self.recipe.level == Level::Raid1 {
+            return [MEMBER; 2];
+        }
         let parities = self.recipe.level.parities() as u64;
         [self.recipe.parts, self.parts()].map(|parts| (u64::from(parts) - parities) * MEMBER)
     }

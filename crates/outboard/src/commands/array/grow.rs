@@ -1,8 +1,8 @@
 //! `outboard array grow`: another number of copies or members, another chunk, layout, level or consistency policy.
 //!
 //! A reshape is carried out by the process that has the array: users read and write meanwhile. Where it is ended early, the next process
-//! that opens the array continues it, outboard or Linux. `--continue` sends an empty form, which continues a paused one. A level between those with parity is changed there, too; others are changed
-//! where no process has the array open, by its superblocks.
+//! that opens the array continues it, outboard or Linux. `--continue` sends an empty form, which continues a paused one. Another level is given there, too; given members, one
+//! that needs more than the parity of others is given by their superblocks, before the array is opened.
 
 use nodes::array::format::Level;
 use nodes::array::is_changed_in_use;
@@ -39,8 +39,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LAYOUT", group = "form")]
     layout: Option<String>,
 
-    /// The level that the array is to have, without moving data: from 5 to 6, where a spare gets the second parity, from 4 to 5, and
-    /// back; given members, also from 0 to 4 or 5, from 1 to 5 of two members, and back
+    /// The level that the array is to have, without moving data: from 5 to 6, where a spare gets the second parity, from 4 to 5, from 1
+    /// to 5 of two members, and back; given members, also from 0 to 4 or 5, and back
     #[arg(long, short, value_name = "LEVEL", group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout"], value_parser = words::level)]
     level: Option<Level>,
 

@@ -4,6 +4,7 @@ mod bad_input;
 mod create;
 mod events;
 mod export;
+mod level;
 mod lifecycle;
 mod members;
 

@@ -37,13 +37,11 @@ use super::row_send::send_in_background;
 use super::sync::RowStop;
 use super::write::data_writes;
 use crate::blocks::slice;
+use crate::lent_files::wait_for_returns;
 use crate::zeroes::zeroes;
 
 /// New rows that are written at once.
 const ROWS_AT_ONCE: usize = 8;
-/// How long regions of files that were handed out are waited for, and how often they are looked at.
-const LENT_MAX: Duration = Duration::from_secs(60);
-const LENT_LOOK: Duration = Duration::from_millis(10);
 /// How long after a failure members are written again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -105,24 +103,17 @@ impl RedundantArray {
 
     /// Waits for readers of regions of files: what they read will be written over.
     async fn returned(&self) -> Result<(), ArrayError> {
-        let lent = || {
-            let view = self.view();
-            let mut holders = view.holders();
-            holders.any(|holder| !holder.target.lent.are_returned())
-        };
-        let mut left = LENT_MAX;
-        while lent() {
-            if left.is_zero() {
-                let seconds = LENT_MAX.as_secs();
-                return Err(ArrayError::refused(
-                    format!("a client has not taken what it reads for {seconds} s"),
-                    "disconnect it, or begin the reshape later",
-                ));
-            }
-            clock::sleep(LENT_LOOK).await;
-            left = left.saturating_sub(LENT_LOOK);
-        }
-        Ok(())
+        let next = "disconnect it, or begin the reshape later";
+        wait_for_returns(|| self.are_returned())
+            .await
+            .map_err(|why| ArrayError::refused(why, next))
+    }
+
+    /// Whether no region of a file of a member is handed out.
+    pub(in crate::array) fn are_returned(&self) -> bool {
+        let view = self.view();
+        let mut holders = view.holders();
+        holders.all(|holder| holder.target.lent.are_returned())
     }
 
     /// Makes durable what members must know, however often that fails: some may know it already, and nothing else may be written

@@ -47,7 +47,19 @@ pub(super) fn level_cases() -> Vec<(Case, Level)> {
         with_spare(Recipe::parity(six, 20, 4).without_bitmap(), five),
         with_spare(Recipe::parity(four, 0, 3), five),
         with_spare(Recipe::parity(five, 5, 3), four),
+        with_spare(Recipe::mirror(2), five),
+        with_spare(Recipe::mirror(2).without_bitmap(), five),
+        with_spare(Recipe::parity(five, 2, 2), Level::Raid1),
+        with_spare(Recipe::parity(five, 0, 2).without_bitmap(), Level::Raid1),
     ]
+}
+
+/// Members that an array of this level can lose.
+pub(super) const fn spared(level: Level) -> usize {
+    match level {
+        Level::Raid1 => 1,
+        _ => level.parities(),
+    }
 }
 
 /// What the world is about.

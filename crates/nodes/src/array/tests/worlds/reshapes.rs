@@ -16,7 +16,7 @@ use super::end::forget_missing;
 use super::expected_content::Owed;
 use super::pace::Pace;
 use super::record::Record;
-use super::reshape_cases::{begin_change, images, level_cases};
+use super::reshape_cases::{begin_change, images, level_cases, spared};
 use super::world::{End, Wrong, candidate, options};
 use crate::array::external_input::given::Given;
 use crate::array::format::Level;
@@ -110,11 +110,8 @@ impl ReshapeWorld {
 
     /// Whether one more disk may be lost: a spare counts, too, which may hold a part by now.
     fn can_spare(&self) -> bool {
-        let before = self.case.recipe.level.parities();
-        self.lost()
-            < self
-                .level
-                .map_or(before, |level| before.min(level.parities()))
+        let before = spared(self.case.recipe.level);
+        self.lost() < self.level.map_or(before, |level| before.min(spared(level)))
     }
 
     /// Lives through some cuts; in the end everything works.

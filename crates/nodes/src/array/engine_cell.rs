@@ -1,0 +1,290 @@
+//! [`EngineCell`]: the engine of an array, and the gate that requests pass on their way to it. A change of level holds the gate.
+//!
+//! ```text
+//! request ─► gate ─► engine ─► gate
+//! level:     hold ─► requests under way end ─► the engine changes, or another one takes over ─► open
+//! ```
+//!
+//! # Invariants
+//!
+//! * While the gate is held, no request is in the engine: one on the fast path would block, others wait. Both go on once it is open.
+//! * A request uses one engine from its beginning to its end, and an engine is there until its last request has ended.
+//! * A gate is open once its holder is dropped, however that happens.
+//!
+//! # What it does not do
+//!
+//! It knows nothing of levels. Changes of members and the status of an array pass no gate: they take the engine as it is
+//! ([`EngineCell::engine`]).
+
+use std::fmt::Debug;
+use std::ops::Deref;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::time::Duration;
+
+use engine::clock;
+use tokio::sync::Notify;
+
+/// The gate is held.
+const HELD: usize = 1;
+/// One request that waits for members, in the count above [`HELD`].
+const ONE: usize = 2;
+
+/// An engine that requests reach through a gate.
+#[derive(Debug)]
+pub(super) struct EngineCell<E> {
+    /// Requests on the fast path hold it for reading; the gate is closed, and the engine replaced, under the lock for writing.
+    engine: RwLock<Arc<E>>,
+    /// [`HELD`], and requests under way that wait for members.
+    gate: AtomicUsize,
+    /// The gate is open again, or the last request of before has ended.
+    changed: Notify,
+}
+
+/// The engine for a request on the fast path: the gate is not held before this is dropped.
+pub(super) struct EngineNow<'a, E>(RwLockReadGuard<'a, Arc<E>>);
+
+/// The engine for a request that waits for members: it is under way until this is dropped.
+#[derive(Debug)]
+pub(super) struct EngineInUse<'a, E: Debug> {
+    cell: &'a EngineCell<E>,
+    engine: Arc<E>,
+}
+
+/// The gate of an array, held until this is dropped.
+#[derive(Debug)]
+pub(super) struct HeldGate<'a, E: Debug>(&'a EngineCell<E>);
+
+impl<E: Debug> EngineCell<E> {
+    pub(super) fn new(engine: Arc<E>) -> Self {
+        Self {
+            engine: RwLock::new(engine),
+            gate: AtomicUsize::new(0),
+            changed: Notify::new(),
+        }
+    }
+
+    fn lock(&self) -> RwLockReadGuard<'_, Arc<E>> {
+        // It is replaced in one step.
+        self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The engine as it is.
+    pub(super) fn engine(&self) -> Arc<E> {
+        self.lock().clone()
+    }
+
+    /// The engine for a request on the fast path. `None`: the gate is held, or is about to be.
+    #[inline]
+    pub(super) fn try_enter(&self) -> Option<EngineNow<'_, E>> {
+        let engine = match self.engine.try_read() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let is_held = self.gate.load(Ordering::Acquire) & HELD != 0;
+        (!is_held).then_some(EngineNow(engine))
+    }
+
+    /// The engine for a request that waits for members; waits while the gate is held.
+    pub(super) async fn enter(&self) -> EngineInUse<'_, E> {
+        loop {
+            if let Some(entered) = self.begin() {
+                return entered;
+            }
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if let Some(entered) = self.begin() {
+                return entered;
+            }
+            changed.await;
+        }
+    }
+
+    fn begin(&self) -> Option<EngineInUse<'_, E>> {
+        let engine = self.lock();
+        if self.gate.load(Ordering::Acquire) & HELD != 0 {
+            return None;
+        }
+        // Under the lock: a gate that is held next counts it.
+        self.gate.fetch_add(ONE, Ordering::AcqRel);
+        let engine = engine.clone();
+        Some(EngineInUse { cell: self, engine })
+    }
+
+    /// Holds the gate, and waits until no request is under way. `None`: one was still after `limit`; the gate is open again.
+    ///
+    /// # Panics
+    /// If it is held already.
+    pub(super) async fn hold(&self, limit: Duration) -> Option<HeldGate<'_, E>> {
+        let held = {
+            let _no_fast_path = self.engine.write().unwrap_or_else(PoisonError::into_inner);
+            let before = self.gate.fetch_or(HELD, Ordering::AcqRel);
+            assert_eq!(before & HELD, 0, "one change of level at a time");
+            HeldGate(self)
+        };
+        let ended = clock::timeout(limit, self.wait_for_requests()).await;
+        ended.is_ok().then_some(held)
+    }
+
+    async fn wait_for_requests(&self) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.gate.load(Ordering::Acquire) == HELD {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl<E: Debug> HeldGate<'_, E> {
+    /// Another engine takes over: requests that wait reach that one.
+    pub(super) fn replace(&self, engine: Arc<E>) {
+        let before = {
+            let mut now = self
+                .0
+                .engine
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *now, engine)
+        };
+        // Not under the lock: it may be the last one, and close disks.
+        drop(before);
+    }
+}
+
+impl<E: Debug> Drop for HeldGate<'_, E> {
+    fn drop(&mut self) {
+        self.0.gate.fetch_and(!HELD, Ordering::AcqRel);
+        self.0.changed.notify_waiters();
+    }
+}
+
+impl<E: Debug> Drop for EngineInUse<'_, E> {
+    fn drop(&mut self) {
+        let before = self.cell.gate.fetch_sub(ONE, Ordering::AcqRel);
+        if before == ONE | HELD {
+            self.cell.changed.notify_waiters();
+        }
+    }
+}
+
+impl<E> Deref for EngineNow<'_, E> {
+    type Target = E;
+
+    fn deref(&self) -> &E {
+        &self.0
+    }
+}
+
+impl<E: Debug> Deref for EngineInUse<'_, E> {
+    type Target = E;
+
+    fn deref(&self) -> &E {
+        &self.engine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+    use testkit::block_on;
+
+    use super::EngineCell;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_held_gate_waits_for_requests_under_way_and_keeps_others_waiting() {
+        let cell = EngineCell::new(Arc::new(1));
+        block_on(async {
+            let under_way = cell.enter().await;
+            let mut holding = Box::pin(cell.hold(LONG));
+            assert!(holding.as_mut().now_or_never().is_none());
+            assert!(cell.try_enter().is_none(), "the fast path would block");
+            let mut waiting = Box::pin(cell.enter());
+            assert!(waiting.as_mut().now_or_never().is_none());
+            drop(under_way);
+            let held = holding.await.unwrap();
+            assert!(waiting.as_mut().now_or_never().is_none());
+            held.replace(Arc::new(2));
+            drop(held);
+            assert_eq!(*waiting.await, 2);
+            assert_eq!(*cell.try_enter().unwrap(), 2);
+        });
+    }
+
+    #[test]
+    fn a_gate_that_cannot_be_held_is_open_again() {
+        let cell = EngineCell::new(Arc::new(1));
+        block_on(async {
+            let under_way = cell.enter().await;
+            let held = cell.hold(Duration::from_millis(1)).await;
+            assert!(held.is_none());
+            assert!(cell.try_enter().is_some());
+            let other = cell.enter().await;
+            drop((under_way, other));
+            assert!(cell.hold(Duration::from_millis(1)).await.is_some());
+            assert!(cell.try_enter().is_some());
+        });
+    }
+
+    #[test]
+    fn an_engine_is_there_until_its_last_request_has_ended() {
+        let first = Arc::new(1);
+        let is_there = Arc::downgrade(&first);
+        let cell = EngineCell::new(first);
+        block_on(async {
+            let status = cell.engine();
+            cell.hold(LONG).await.unwrap().replace(Arc::new(2));
+            assert_eq!((*status, *cell.engine()), (1, 2));
+            drop(status);
+            assert!(is_there.upgrade().is_none());
+        });
+    }
+
+    /// The gate is held again and again while threads make requests of both kinds.
+    #[test]
+    fn no_request_is_in_the_engine_while_the_gate_is_held() {
+        let cell = EngineCell::new(Arc::new(AtomicUsize::new(0)));
+        let requests = async || {
+            for number in 0..2000 {
+                if number % 2 == 0
+                    && let Some(engine) = cell.try_enter()
+                {
+                    engine.fetch_add(1, Ordering::SeqCst);
+                    engine.fetch_sub(1, Ordering::SeqCst);
+                    continue;
+                }
+                let engine = cell.enter().await;
+                engine.fetch_add(1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                engine.fetch_sub(1, Ordering::SeqCst);
+            }
+        };
+        let holds = async || {
+            for _ in 0..200 {
+                // The clock of this thread does not wait for the others.
+                let Some(held) = cell.hold(LONG).await else {
+                    continue;
+                };
+                assert_eq!(cell.engine().load(Ordering::SeqCst), 0);
+                drop(held);
+                tokio::task::yield_now().await;
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| block_on(requests()));
+            scope.spawn(|| block_on(requests()));
+            block_on(holds());
+        });
+        assert!(cell.try_enter().is_some());
+    }
+}

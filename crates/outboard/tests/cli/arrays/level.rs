@@ -1,0 +1,80 @@
+//! Arrays that a server runs get another level while a client writes and reads; mdadm is the judge of their superblocks.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::Signal;
+
+use super::super::answer;
+use super::super::serve::connect;
+use super::super::sockets::NbdSession;
+use super::{assert_clean, examine, has_mdadm, images, mirror, serving, status, value};
+
+/// Sets a flag when it is dropped.
+struct Sets<'a>(&'a AtomicBool);
+
+impl Drop for Sets<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Does `change` while a client writes and reads; what it wrote last is the number that it is left with.
+fn used_meanwhile<T>(uri: &str, change: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let over = Sets(&is_over);
+        scope.spawn(|| {
+            let session = NbdSession::open(connect(uri), "films");
+            let mut session = session.expect("it is served");
+            let mut rounds = 0_u32;
+            while !is_over.load(Ordering::Acquire) || rounds < 20 {
+                let data = [rounds.to_le_bytes()[0]; 4096];
+                session.write(&data).expect("it is written");
+                let found = session.read(4096).expect("it is read");
+                assert!(found == data, "round {rounds}");
+                rounds += 1;
+            }
+            session.write(&[7; 4096]).expect("it is written");
+            session.say_goodbye();
+        });
+        let changed = change();
+        drop(over);
+        changed
+    })
+}
+
+/// The level of a member, by mdadm.
+fn assert_level(path: &Path, member: &str, level: &str) {
+    if has_mdadm() {
+        let examined = examine(path, member);
+        assert_eq!(value(&examined, "Raid Level"), level, "{examined}");
+    }
+}
+
+#[test]
+fn a_served_mirror_gets_parity_and_becomes_a_mirror_again() {
+    let folder = images(&["a.img", "b.img"]);
+    let path = folder.path();
+    mirror(path, &["a.img", "b.img"]);
+    let (mut server, uri) = serving(path, &["a.img", "b.img"], &[]);
+    answer(path, &["array", "wait", "media"]);
+    let printed = used_meanwhile(&uri, || {
+        answer(path, &["array", "grow", "media", "--level", "5"])
+    });
+    assert!(printed.contains("raid5 (left-symmetric) of 2"), "{printed}");
+    assert_level(path, "a.img", "raid5");
+    let scrubbed = super::json(path, &["array", "scrub", "media", "--wait"]);
+    assert_eq!(scrubbed["scrubbed"]["mismatches"], 0, "{scrubbed}");
+    let printed = used_meanwhile(&uri, || {
+        answer(path, &["array", "grow", "media", "--level", "1"])
+    });
+    assert!(printed.contains("raid1 of 2"), "{printed}");
+    assert_eq!(status(path, &["media"])["level"], "raid1");
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
+    assert_level(path, "b.img", "raid1");
+    assert_clean(path, &["a.img", "b.img"]);
+    let scrubbed = super::json(path, &["array", "scrub", "a.img", "b.img"]);
+    assert_eq!(scrubbed["scrubbed"]["mismatches"], 0, "{scrubbed}");
+}
