@@ -19,8 +19,11 @@ const LENT_LOOK: Duration = Duration::from_millis(10);
 const FILES_MAX: usize = 8;
 
 /// Files of regions that were handed out: ours counts those that are out.
-#[derive(Debug, Default)]
-pub(crate) struct LentFiles(Mutex<Vec<LentFile>>);
+#[derive(Debug)]
+pub(crate) struct LentFiles {
+    files: Mutex<Vec<LentFile>>,
+    max: usize,
+}
 
 #[derive(Debug)]
 struct LentFile {
@@ -28,10 +31,24 @@ struct LentFile {
     ours: Arc<OwnedFd>,
 }
 
+impl Default for LentFiles {
+    fn default() -> Self {
+        Self::of(1)
+    }
+}
+
 impl LentFiles {
+    /// Those of so many places.
+    pub(crate) const fn of(places: usize) -> Self {
+        Self {
+            files: Mutex::new(Vec::new()),
+            max: places.saturating_mul(FILES_MAX),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<LentFile>> {
         // The list is right at every moment.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same region of a descriptor of our own. `None`: there is none.
@@ -42,7 +59,7 @@ impl LentFiles {
             .find(|known| Arc::ptr_eq(&known.file, &region.file));
         let file = match known {
             Some(known) => known.ours.clone(),
-            None if files.len() == FILES_MAX => return None,
+            None if files.len() == self.max => return None,
             None => {
                 let ours = Arc::new(region.file.try_clone().ok()?);
                 files.push(LentFile {

@@ -7,7 +7,7 @@ use block::{Node, Range};
 use super::format::bitmap::Bitmap;
 use super::format::{self, Role, Superblock};
 use super::member_guard::{ArrayFence, MemberGuard};
-use super::options::Reopen;
+use super::options::{Candidate, Reopen};
 
 /// A disk with a superblock of the array, as it was read when the array was opened.
 #[derive(Debug, Clone)]
@@ -33,6 +33,16 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    /// It, to be opened again.
+    pub(super) fn candidate(&self) -> Candidate {
+        Candidate {
+            name: self.name.clone(),
+            disk: Some(self.disk.clone()),
+            remote: self.remote,
+            reopen: self.reopen.clone(),
+        }
+    }
+
     /// What sees whether it is still ours, for one that has its superblock on its disk.
     pub(super) fn guard(&self, fence: &Arc<ArrayFence>) -> Arc<MemberGuard> {
         let version = self.superblock.version;

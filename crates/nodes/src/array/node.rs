@@ -90,10 +90,21 @@ impl Kind {
         }
     }
 
+    /// Ends what it does: later changes fail.
+    pub(super) async fn stop(&self) -> Result<(), ArrayError> {
+        match self {
+            Self::Striped(striped) => striped.stop().await,
+            // It is only read.
+            Self::Parity(_) => Ok(()),
+            Self::Redundant(array) => array.end().await,
+        }
+    }
+
     /// Whether no region of a file that it handed out is still read.
     pub(super) fn are_returned(&self) -> bool {
         match self {
-            Self::Striped(_) | Self::Parity(_) => true,
+            Self::Striped(striped) => striped.are_returned(),
+            Self::Parity(_) => true,
             Self::Redundant(array) => array.array.are_returned(),
         }
     }
@@ -101,7 +112,8 @@ impl Kind {
     /// What callers see of it that another engine would keep; `None`: the level stays as it is while the array is open.
     fn interface(&self) -> Option<ArrayInterface> {
         match self {
-            Self::Striped(_) | Self::Parity(_) => None,
+            Self::Striped(striped) => striped.interface(),
+            Self::Parity(_) => None,
             Self::Redundant(array) => array.array.interface(),
         }
     }
@@ -348,12 +360,7 @@ impl Array {
         self.is_stopped.store(true, Ordering::Release);
         loop {
             let engine = self.engine();
-            let stopped = match &*engine {
-                Kind::Striped(striped) => striped.stop().await,
-                // It is only read.
-                Kind::Parity(_) => Ok(()),
-                Kind::Redundant(array) => array.end().await,
-            };
+            let stopped = engine.stop().await;
             if Arc::ptr_eq(&engine, &self.engine()) {
                 return stopped;
             }
@@ -372,6 +379,13 @@ impl Array {
     #[cfg(test)]
     pub(super) fn by_hand(&self) -> ByHand {
         ByHand(self.engine())
+    }
+
+    /// The same, if there is anything to be done.
+    #[cfg(test)]
+    pub(super) fn by_hand_if_any(&self) -> Option<ByHand> {
+        let engine = self.engine();
+        matches!(*engine, Kind::Redundant(_)).then_some(ByHand(engine))
     }
 
     /// Refuses a change of members where LVM's metadata lists them.

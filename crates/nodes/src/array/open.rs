@@ -18,6 +18,7 @@ use super::assembly::{Absent, Assembly, Other, OtherKind, Part};
 use super::examine::{Found, examine, newest};
 use super::format::bitmap::{Bitmap, Bits};
 use super::format::{Level, PLACE_LEN, Superblock};
+use super::interface::ArrayInterface;
 use super::member::Member;
 use super::node::Kind;
 use super::parity::Parity;
@@ -59,14 +60,27 @@ pub(crate) async fn open_assembly(
     assembly: Assembly,
     options: &ArrayOptions,
 ) -> Result<Arc<Array>, ArrayError> {
-    let mut remarks = assembly.remarks.clone();
     let is_forced = options.force_dirty_degraded && assembly.facts.reshape.is_some();
     let options = &ArrayOptions {
         read_only: options.read_only || is_forced,
         ..options.clone()
     };
+    let (kind, remarks) = open_engine(assembly, options, None).await?;
+    Ok(Array::of(kind, remarks, options.clone()))
+}
+
+/// Opens what carries out the requests of an array; with remarks. `before`: it takes over from another engine.
+///
+/// # Errors
+/// As [`open_assembly`].
+pub(super) async fn open_engine(
+    assembly: Assembly,
+    options: &ArrayOptions,
+    before: Option<&ArrayInterface>,
+) -> Result<(Kind, Vec<String>), ArrayError> {
+    let mut remarks = assembly.remarks.clone();
     let kind = match assembly.facts.level {
-        Level::Linear | Level::Raid0 => Kind::Striped(Striped::open(assembly, options)?),
+        Level::Linear | Level::Raid0 => Kind::Striped(Striped::open(assembly, options, before)?),
         Level::Raid4 | Level::Raid5 | Level::Raid6
             if is_only_read(options) && assembly.facts.reshape.is_none() =>
         {
@@ -77,7 +91,7 @@ pub(crate) async fn open_assembly(
         }
         Level::Raid1 | Level::Raid10 | Level::Raid4 | Level::Raid5 | Level::Raid6 => {
             let expected = Expected::of(&assembly, options);
-            let array = RedundantArray::open(assembly, options).await?;
+            let array = RedundantArray::open(assembly, options, before).await?;
             array.find_untrusted();
             let logs = array.read_logs().await?;
             let taken_over = array.take_over().await;
@@ -104,7 +118,7 @@ pub(crate) async fn open_assembly(
     remarks.extend(untrusted.map(|places| {
         format!("what was written last may be wrong where it is computed from parity: {places}")
     }));
-    Ok(Array::of(kind, remarks, options.clone()))
+    Ok((kind, remarks))
 }
 
 /// Whether an array with parity is opened by what only reads.

@@ -3,7 +3,8 @@
 //!
 //! # Invariants
 //!
-//! * Superblocks are never written: md keeps no mark of writes in these arrays.
+//! * Superblocks are not written while it is used: md keeps no mark of writes in these arrays. Another level writes them
+//!   ([`level`](super::level)), and another engine takes over then.
 //! * A disk is flushed and settled once, however many zones it is in.
 
 use std::sync::Arc;
@@ -16,36 +17,46 @@ use block::{
 use futures_util::future::join_all;
 use tokio::sync::broadcast;
 
-use super::assembly::{Assembly, Facts};
+use super::assembly::{Assembly, Facts, Part};
 use super::format::Level;
+use super::interface::ArrayInterface;
 use super::layout::{Run, linear, raid0};
-use super::level::{LevelForm, refused_in_use, takeover};
+use super::level::{LevelForm, may_change, takeover};
 use super::member::Member;
 use super::{
     ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, MemberIo, MemberState, MemberStatus,
     Raid0Layout,
 };
 use crate::guard::{admit, flush};
+use crate::lent_files::LentFiles;
+use crate::zeroes::zeroes;
 use crate::{Linear, Segment, Stripe};
+
+/// Zeroes that are written together, where members cannot zero.
+const ZEROES_LEN: u64 = 1 << 20;
 
 /// An array without copies.
 #[derive(Debug)]
 pub(super) struct Striped {
     /// The bytes of it, put together.
     disk: Node,
-    geometry: Geometry,
+    interface: ArrayInterface,
     members: Vec<Member>,
     facts: Facts,
     events: u64,
     /// Changes are refused from now on.
     stopped: AtomicBool,
-    /// Nothing ever happens to it.
-    silent: broadcast::Sender<ArrayEvent>,
+    /// Regions of files that were handed out, where another level may follow. `None`: the level stays as it is.
+    lent: Option<LentFiles>,
 }
 
 impl Striped {
-    /// Puts the members together, all of which are here.
-    pub(super) fn open(assembly: Assembly, options: &ArrayOptions) -> Result<Self, ArrayError> {
+    /// Puts the members together, all of which are here. `before`: it takes over from another engine.
+    pub(super) fn open(
+        assembly: Assembly,
+        options: &ArrayOptions,
+        before: Option<&ArrayInterface>,
+    ) -> Result<Self, ArrayError> {
         let Assembly {
             facts,
             parts,
@@ -60,15 +71,44 @@ impl Striped {
             read_only: options.read_only || disk.geometry().read_only,
             ..disk.geometry().clone()
         };
+        let may_change = !geometry.read_only && may_get_parity(&facts, &members);
         Ok(Self {
             disk,
-            geometry,
+            interface: ArrayInterface::of(geometry, before)?,
+            lent: may_change.then(|| LentFiles::of(members.len())),
             members,
             facts,
             events,
             stopped: AtomicBool::new(false),
-            silent: broadcast::Sender::new(1),
         })
+    }
+
+    /// What callers see of it, if its level may change while it is open.
+    pub(super) fn interface(&self) -> Option<ArrayInterface> {
+        self.lent.is_some().then(|| self.interface.clone())
+    }
+
+    /// Whether no region of a file of a member is handed out.
+    pub(super) fn are_returned(&self) -> bool {
+        self.lent.as_ref().is_none_or(LentFiles::are_returned)
+    }
+
+    /// Its members, as they were opened.
+    pub(super) fn assembly(&self) -> Assembly {
+        let parts = self.members.iter().map(|member| Part {
+            member: Some(member.clone()),
+            rebuilt_to: None,
+        });
+        Assembly {
+            facts: self.facts.clone(),
+            parts: parts.collect(),
+            others: Vec::new(),
+            absent: Vec::new(),
+            events: self.events,
+            synced_to: None,
+            bitmap: None,
+            remarks: Vec::new(),
+        }
     }
 
     pub(super) fn status(&self) -> ArrayStatus {
@@ -89,11 +129,11 @@ impl Striped {
             level: self.facts.level,
             layout: self.facts.layout,
             version: self.facts.version,
-            size: self.geometry.size,
+            size: self.geometry().size,
             chunk: self.facts.chunk,
             parts: self.facts.parts,
             working: self.facts.parts,
-            read_only: self.geometry.read_only,
+            read_only: self.geometry().read_only,
             clean: true,
             events: self.events,
             bitmap: None,
@@ -110,12 +150,17 @@ impl Striped {
     }
 
     pub(super) fn events(&self) -> broadcast::Receiver<ArrayEvent> {
-        self.silent.subscribe()
+        self.interface.events.subscribe()
     }
 
     /// Waits for writes and makes them durable; later changes fail.
     pub(super) async fn stop(&self) -> Result<(), ArrayError> {
         self.stopped.store(true, Ordering::Release);
+        self.come_to_rest().await
+    }
+
+    /// Waits for writes and makes them durable.
+    pub(super) async fn come_to_rest(&self) -> Result<(), ArrayError> {
         let failed = |source: IoError| {
             let name = &self.facts.name;
             let next = "what was written last may be lost: see what its members say";
@@ -123,12 +168,6 @@ impl Striped {
         };
         self.settle().await.map_err(failed)?;
         self.flush().await.map_err(failed)
-    }
-
-    /// Why it does not get another level while it is used.
-    pub(super) fn refuse_level(&self, level: Level) -> ArrayError {
-        let of = LevelForm::of(&self.members[0].superblock);
-        takeover(of, level).map_or_else(|refused| refused, |_| refused_in_use(of.level, level))
     }
 
     /// Why it has no consistency policy.
@@ -141,8 +180,30 @@ impl Striped {
         )
     }
 
+    /// Makes a change durable where members have no other way; the engine before had one.
+    async fn then_flush(&self, change: IoFuture<'_, ()>) -> Result<(), IoError> {
+        change.await?;
+        self.flush().await
+    }
+
+    /// Zeroes where members cannot, and the engine before could.
+    async fn write_zero_data(&self, range: Range, flags: WriteFlags) -> Result<(), IoError> {
+        if flags.contains(WriteFlags::FAST_ZERO) {
+            let operation = Operation::WriteZeroes;
+            return Err(IoError::new(Errno::NotSupported, operation, Some(range)));
+        }
+        let mut rest = range;
+        while !rest.is_empty() {
+            let part = Range::new(rest.offset, rest.len.min(ZEROES_LEN));
+            let data = zeroes(part.len_usize());
+            self.write(part, data, flags & WriteFlags::FUA).await?;
+            rest = Range::new(part.end(), rest.end() - part.end());
+        }
+        Ok(())
+    }
+
     fn admit(&self, operation: Operation, range: Range) -> Result<(), IoError> {
-        admit(&self.geometry, operation, range)?;
+        admit(self.geometry(), operation, range)?;
         if self.stopped.load(Ordering::Acquire) {
             return Err(IoError::new(Errno::ShuttingDown, operation, Some(range))
                 .because("the array is stopped"));
@@ -152,9 +213,22 @@ impl Striped {
 
     /// Whether the node below may be exposed: a caller that follows it may write there.
     fn may_lead_below(&self) -> bool {
-        let kept = self.geometry.read_only || self.stopped.load(Ordering::Acquire);
+        let kept = self.geometry().read_only || self.stopped.load(Ordering::Acquire);
         !kept || self.disk.geometry().read_only
     }
+}
+
+/// Whether an array of these members may get parity: a stripe that uses as much of each.
+fn may_get_parity(facts: &Facts, members: &[Member]) -> bool {
+    let mut forms = members
+        .iter()
+        .map(|member| LevelForm::of(&member.superblock));
+    let Some(first) = forms.next().filter(|form| form.level == Level::Raid0) else {
+        return false;
+    };
+    may_change(facts.level, facts.version)
+        && takeover(first, Level::Raid5).is_ok()
+        && forms.all(|other| other.member_size == first.member_size)
 }
 
 /// How RAID 0 begins its zones, by the superblocks or by the options.
@@ -212,7 +286,7 @@ fn compose(facts: &Facts, members: &[Member], options: &ArrayOptions) -> Result<
 
 impl BlockDevice for Striped {
     fn geometry(&self) -> &Geometry {
-        &self.geometry
+        self.interface.geometry.now()
     }
 
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
@@ -222,6 +296,13 @@ impl BlockDevice for Striped {
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
         if let Err(refused) = self.admit(Operation::Write, range) {
             return Box::pin(std::future::ready(Err(refused)));
+        }
+        if flags.contains(WriteFlags::FUA) && !self.disk.geometry().fua.any() {
+            return Box::pin(self.then_flush(self.disk.write(
+                range,
+                data,
+                flags - WriteFlags::FUA,
+            )));
         }
         self.disk.write(range, data, flags)
     }
@@ -237,12 +318,24 @@ impl BlockDevice for Striped {
         if let Err(refused) = self.admit(Operation::WriteZeroes, range) {
             return Box::pin(std::future::ready(Err(refused)));
         }
+        let own = self.disk.geometry();
+        if !own.write_zeroes.any() && self.geometry().write_zeroes.any() {
+            return Box::pin(self.write_zero_data(range, flags));
+        }
+        if flags.contains(WriteFlags::FUA) && !own.fua.any() {
+            let zeroes = self.disk.write_zeroes(range, flags - WriteFlags::FUA);
+            return Box::pin(self.then_flush(zeroes));
+        }
         self.disk.write_zeroes(range, flags)
     }
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
         if let Err(refused) = self.admit(Operation::Trim, range) {
             return Box::pin(std::future::ready(Err(refused)));
+        }
+        if !self.disk.geometry().trim.any() && self.geometry().trim.any() {
+            // Nothing is promised of what is trimmed.
+            return Box::pin(std::future::ready(Ok(())));
         }
         self.disk.trim(range)
     }
@@ -276,14 +369,24 @@ impl BlockDevice for Striped {
     }
 
     fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
-        if self.geometry.read_only || self.stopped.load(Ordering::Acquire) {
+        if self.geometry().read_only || self.stopped.load(Ordering::Acquire) {
             return TryIo::WouldBlock;
         }
         self.disk.try_write(range, data)
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {
-        let (disk, below) = block::resolve(&*self.disk, range);
-        disk.file_region(below)
+        let (region, len) = self.file_region_start(range)?;
+        (len == range.len).then_some(region)
+    }
+
+    fn file_region_start(&self, range: Range) -> Option<(FileRegion, u64)> {
+        let (disk, below) = block::resolve_start(&*self.disk, range);
+        let (region, len) = disk.file_region_start(below)?;
+        let region = match &self.lent {
+            Some(lent) => lent.lend(region)?,
+            None => region,
+        };
+        Some((region, len))
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! An array that is open gets one while it is used (`online`): between levels with parity by its engine alone (`redundant::level`,
-//! `sync::level`), from 1 to 5 and back by the same while no request is under way. One that no process uses gets it by its superblocks
+//! `sync::level`), from 1 to 5 and back by the same while no request is under way, and where a stripe gets parity, or gives it up, another engine takes over. One that no process uses gets it by its superblocks
 //! ([`change_level`]).
 //!
 //! # Invariants
@@ -23,6 +23,7 @@
 mod left_behind;
 mod offline;
 mod online;
+mod superblocks;
 mod takeover;
 #[cfg(test)]
 mod tests;
@@ -70,17 +71,6 @@ pub(super) fn refuse_version(version: Version) -> Result<(), ArrayError> {
     }
 }
 
-/// Why an array of level `from` does not get level `to` while it is used.
-pub(super) fn refused_in_use(from: Level, to: Level) -> ArrayError {
-    let number = to.number();
-    ArrayError::refused_with(
-        format!("{from} does not become {to} while the array is used"),
-        format!(
-            "stop it (outboard array stop), then: outboard array grow MEMBER… --level {number}"
-        ),
-    )
-}
-
 /// Removes the superblock of a member.
 async fn wipe_member(member: &Member) -> Result<(), ArrayError> {
     let wiped = wipe(&member.disk).await;
@@ -94,6 +84,12 @@ async fn wipe_member(member: &Member) -> Result<(), ArrayError> {
 async fn write_superblock(member: &mut Member, changes: &Changes<'_>) -> Result<(), ArrayError> {
     let version = member.superblock.version;
     let bytes = format::patch(&member.bytes, version, changes);
+    write_bytes(member, bytes).await
+}
+
+/// Writes the bytes of the superblock of a member, durably.
+async fn write_bytes(member: &mut Member, bytes: Vec<u8>) -> Result<(), ArrayError> {
+    let version = member.superblock.version;
     let block = member.disk.geometry().block_size;
     let written = format::written(&bytes, version, block);
     let place = Range::new(member.at, written.len() as u64);

@@ -1,21 +1,10 @@
 //! [`change_level`]: the level of an array that no process uses, by its superblocks alone.
-//!
-//! # Invariants
-//!
-//! * All members are read and understood before the first is written.
-//! * A superblock is written once: it has the old level or the new one, and counts one event more with the new one.
-//! * The superblock of a member that is released is removed last, when all others have the new level.
 
-use super::super::assembly::{Assembly, OtherKind};
-use super::super::external_input::seconds;
-use super::super::format::{Changes, Level, Role, features};
-use super::super::member::Member;
+use super::super::format::Level;
 use super::super::open::assembled;
 use super::super::{ArrayError, ArrayOptions, Candidate};
-use super::{
-    LevelForm, catch_up, finish, is_changed_in_use, refuse_version, takeover, wipe_member,
-    write_superblock,
-};
+use super::superblocks::LevelChange;
+use super::{is_changed_in_use, wipe_member};
 
 /// What came of another level.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,166 +18,27 @@ pub struct LevelChanged {
 /// Gives the array that `candidates` are members of another level; no process may use it. A member that comes is missing then.
 ///
 /// # Errors
-/// It does not become one of that level, was not stopped, or something is missing; nothing was written, but where a write failed: the
-/// next open of the array makes that whole.
+/// It does not become one of that level, was not stopped, or something is missing; nothing was written, but where a write failed: what
+/// was written before is taken back then, and where that fails, too, the next open of the array for writing makes it whole.
 pub async fn change_level(
     candidates: Vec<Candidate>,
     options: &ArrayOptions,
     level: Level,
 ) -> Result<LevelChanged, ArrayError> {
     let mut assembly = Box::pin(assembled(candidates, options)).await?;
-    let of = form_of(&assembly)?;
-    let form = takeover(of, level)?;
-    if is_changed_in_use(of.level, level) {
-        let what = format!("{} becomes {level} while the array is open", of.level);
+    let from = assembly.facts.level;
+    if is_changed_in_use(from, level) && from != level {
+        let what = format!("{from} becomes {level} while the array is open");
         return Err(ArrayError::refused(what, "open it, and change it there"));
     }
-    refuse(&assembly, &form)?;
-    // What a cut left is made whole before something else begins.
-    finish(&mut assembly).await?;
-    catch_up(&mut assembly).await?;
-    let from = of.level;
-    let leaves = of.parts > form.parts;
-    let released = match leaves {
-        true => release(&mut assembly),
-        false => Vec::new(),
-    };
-    let drops_bitmap = level == Level::Raid0 && assembly.bitmap.is_some();
-    let has_ppl = |member: &Member| member.superblock.keeps_ppl();
-    let drops_ppl = holders(&assembly).any(has_ppl);
-    let roles = roles(&assembly, &released, form.parts);
-    let events = assembly.events.checked_add(1);
-    let events =
-        events.ok_or_else(|| ArrayError::refused("the superblocks count no further", None))?;
-    for member in assembly.members_mut() {
-        let changes = Changes {
-            events: Some(events),
-            updated: Some(seconds()),
-            synced_to: Some(None),
-            roles: Some(&roles),
-            members: Some(form.parts),
-            bitmap_at: drops_bitmap.then_some(None),
-            form: Some(form.form(from, member.superblock.data)),
-            ..Changes::default()
-        };
-        write_superblock(member, &changes).await?;
-    }
-    for member in &released {
+    let change = LevelChange::plan(&assembly, level)?;
+    let written = change.write(&mut assembly).await?;
+    for member in &written.released {
         wipe_member(member).await?;
     }
+    let released = written.released.into_iter().map(|member| member.name);
     Ok(LevelChanged {
-        released: released.into_iter().map(|member| member.name).collect(),
-        dropped: match (drops_bitmap, drops_ppl) {
-            (true, _) => Some("bitmap"),
-            (_, true) => Some("partial parity logs"),
-            _ => None,
-        },
+        released: released.collect(),
+        dropped: written.dropped,
     })
-}
-
-fn holders(assembly: &Assembly) -> impl Iterator<Item = &Member> {
-    let parts = assembly.parts.iter();
-    parts.filter_map(|part| part.member.as_ref())
-}
-
-/// The form that it has, where each member uses as much.
-fn form_of(assembly: &Assembly) -> Result<LevelForm, ArrayError> {
-    let mut forms = holders(assembly).map(|member| LevelForm::of(&member.superblock));
-    let Some(first) = forms.next() else {
-        return Err(ArrayError::refused("the array has no member", None));
-    };
-    if forms.any(|other| other.member_size != first.member_size) {
-        return Err(ArrayError::refused(
-            "the members differ in size: only a stripe that uses as much of each changes its level",
-            "make a new array and copy it",
-        ));
-    }
-    Ok(first)
-}
-
-/// Refuses what is not at rest, or keeps what the level cannot have.
-fn refuse(assembly: &Assembly, form: &LevelForm) -> Result<(), ArrayError> {
-    let refused = |what: String, next: &'static str| Err(ArrayError::refused(what, next));
-    let facts = &assembly.facts;
-    refuse_version(facts.version)?;
-    if facts.reshape.is_some() || assembly.synced_to.is_some() {
-        return refused(
-            "the array was not stopped, or is to be resynced".to_owned(),
-            "open it once and wait: outboard array wait",
-        );
-    }
-    // A member with parity alone that leaves may be missing.
-    let stays = usize::try_from(form.parts).unwrap_or(usize::MAX);
-    for (number, part) in assembly.parts.iter().enumerate().take(stays) {
-        if part.member.is_none() || part.rebuilt_to.is_some() {
-            let what = format!("part {number} is missing, or is not rebuilt");
-            return refused(what, "add a disk and wait until it is rebuilt");
-        }
-    }
-    for other in &assembly.others {
-        let name = &other.member.name;
-        let what = match other.kind {
-            OtherKind::Spare => continue,
-            OtherKind::Journal => "keeps a journal, which knows one level alone",
-            OtherKind::Replacement { .. } => "replaces another member",
-            OtherKind::Stale { .. } | OtherKind::Failed => "is no member any more",
-        };
-        return refused(
-            format!("{name} {what}"),
-            "remove it first (remove), or leave it out",
-        );
-    }
-    // What the bitmap says matters not: all members hold the same.
-    let others = assembly.others.iter().map(|other| &other.member);
-    for member in holders(assembly).chain(others) {
-        let (name, disk) = (&member.name, member.disk.geometry());
-        if disk.read_only {
-            return refused(format!("{name} is read-only"), "open it for writing");
-        }
-        if member.superblock.features & features::JOURNAL != 0 {
-            let next = "remove it first, with mdadm: --grow --consistency-policy=resync";
-            return refused(format!("the array of {name} has a journal"), next);
-        }
-        if !member.bad.is_empty() {
-            return refused(
-                format!("{name} has bad blocks"),
-                "replace it first (replace)",
-            );
-        }
-        if !form.chunk.is_multiple_of(disk.block_size.max(1).into()) {
-            let what = format!(
-                "{name} has blocks larger than chunks of {} bytes",
-                form.chunk
-            );
-            return refused(what, "make a new array and copy it");
-        }
-    }
-    Ok(())
-}
-
-/// Takes members out of an array that keeps parity no more: the one with parity, and spares.
-fn release(assembly: &mut Assembly) -> Vec<Member> {
-    let last = assembly.parts.pop().and_then(|part| part.member);
-    let others = std::mem::take(&mut assembly.others).into_iter();
-    last.into_iter()
-        .chain(others.map(|other| other.member))
-        .collect()
-}
-
-/// The roles of all members by their numbers: those that were released have none, also where they are not here.
-fn roles(assembly: &Assembly, released: &[Member], parts: u32) -> Vec<Role> {
-    let fresh = holders(assembly).max_by_key(|member| member.superblock.events);
-    let mut roles = fresh.map_or_else(Vec::new, |member| member.superblock.roles.clone());
-    for member in released {
-        let number = usize::try_from(member.superblock.number).unwrap_or(usize::MAX);
-        if let Some(role) = roles.get_mut(number) {
-            *role = Role::Faulty;
-        }
-    }
-    for role in &mut roles {
-        if matches!(role, Role::Active(part) if u32::from(*part) >= parts) {
-            *role = Role::Faulty;
-        }
-    }
-    roles
 }

@@ -4,7 +4,8 @@
 //! between levels with parity          the engine locks all rows: requests wait for their turns
 //! others: the gate is held            no request is under way
 //!         ─► the array is at rest     settled, flushed, clean: members know
-//!         ─► superblocks: durable     one commit
+//!         ─► superblocks: durable     one commit of the engine (1 and 5), or written here (0)
+//!         ─► another engine           where the level needs one
 //!         ─► the gate is open         requests go on, by the new level
 //! ```
 //!
@@ -12,17 +13,24 @@
 //!
 //! * What is refused is refused before the gate is held, and checked again behind it.
 //! * Requests wait for a bounded time until nothing is under way; where that takes longer the level stays as it is.
+//! * An engine takes over only when all members have its level, durably, and was opened from what they say.
 //! * A change goes on to its end in a task of the array: a caller that leaves does not end it.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::super::ArrayError;
+use super::super::assembly::Assembly;
 use super::super::engine_cell::HeldGate;
 use super::super::format::Level;
 use super::super::node::{Array, EnginePath, Kind};
-use super::is_changed_in_use;
+use super::super::open::{assembled, open_engine};
+use super::super::striped::Striped;
+use super::super::sync::Kept;
+use super::super::{ArrayError, ArrayOptions, Candidate};
+use super::superblocks::{LevelChange, WrittenLevel};
+use super::{is_changed_in_use, wipe_member};
 use crate::lent_files::wait_for_returns;
 
 /// How long requests that are under way are waited for, while others wait for them.
@@ -46,7 +54,7 @@ impl Drop for LendsNothing<'_> {
 
 /// An array without requests under way, until this is dropped.
 struct HeldArray<'a> {
-    _gate: HeldGate<'a, Kind>,
+    gate: HeldGate<'a, Kind>,
     _lends_nothing: LendsNothing<'a>,
 }
 
@@ -73,14 +81,111 @@ impl Array {
         drop(form);
         let _form = self.form.write().await;
         match &*self.engine() {
-            Kind::Striped(striped) => Err(striped.refuse_level(level)),
+            Kind::Striped(striped) => self.take_parity(striped, level).await,
             Kind::Parity(_) => Err(self.refused("its level stays as it is")),
             Kind::Redundant(array) => {
                 self.must_be_md()?;
                 array.check_level(level)?;
-                let _held = self.hold().await?;
-                array.change_level(level).await
+                let held = self.hold().await?;
+                match level {
+                    Level::Raid0 => self.give_up_parity(&held, array).await,
+                    _ => array.change_level(level).await,
+                }
             }
+        }
+    }
+
+    /// A stripe gets parity: its members get superblocks of that level, and another engine takes over. The member with parity is missing
+    /// at first.
+    async fn take_parity(&self, striped: &Striped, level: Level) -> Result<(), ArrayError> {
+        let mut assembly = striped.assembly();
+        let change = LevelChange::plan(&assembly, level)?;
+        let held = self.hold().await?;
+        striped.come_to_rest().await?;
+        // Where it fails the stripe goes on: all data lie where they did.
+        let (_, engine) = self.write_level(change, &mut assembly).await?;
+        self.take_over(&held, engine).await
+    }
+
+    /// Gives members their superblocks, and opens the engine of that level. Where it fails they have those of before.
+    async fn write_level(
+        &self,
+        change: LevelChange,
+        assembly: &mut Assembly,
+    ) -> Result<(WrittenLevel, Kind), ArrayError> {
+        let written = change.write(assembly).await?;
+        let members = assembly.members_mut().map(|member| member.candidate());
+        match self.open_engine(members.collect()).await {
+            Ok(engine) => Ok((written, engine)),
+            Err(error) => {
+                written.undo(assembly).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// An array with parity becomes a stripe: members with data get superblocks of that level, another engine takes over, and the member with
+    /// parity and spares are released.
+    async fn give_up_parity(&self, held: &HeldArray<'_>, array: &Kept) -> Result<(), ArrayError> {
+        let level = Level::Raid0;
+        let _at_rest = array.at_rest(level).await?;
+        let mut assembly = Box::pin(assembled(array.candidates(), &self.reopening())).await?;
+        let change = LevelChange::plan(&assembly, level)?;
+        // From here on superblocks are written here, and by no commit.
+        array.array.retire();
+        let (written, engine) = match self.write_level(change, &mut assembly).await {
+            Ok(done) => done,
+            Err(error) => {
+                array.array.resume().await;
+                return Err(error);
+            }
+        };
+        array.leave();
+        self.take_over(held, engine).await?;
+        if let Some(what) = written.dropped {
+            tracing::warn!("members keep no {what} any more: {level} has none");
+        }
+        for member in &written.released {
+            // Where that fails the next open does it.
+            match wipe_member(member).await {
+                Ok(()) => tracing::info!("{} is no member any more", member.name),
+                Err(error) => tracing::error!("{error}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// How its members are opened again.
+    fn reopening(&self) -> ArrayOptions {
+        ArrayOptions {
+            prefer: None,
+            ..self.options.clone()
+        }
+    }
+
+    /// What carries out the requests of the array that these are the members of, and keeps what callers see.
+    async fn open_engine(&self, members: Vec<Candidate>) -> Result<Kind, ArrayError> {
+        let options = self.reopening();
+        let assembly = Box::pin(assembled(members, &options)).await?;
+        let interface = match &self.path {
+            EnginePath::Gated(_, interface) => Some(interface),
+            EnginePath::Fixed(_) => None,
+        };
+        let (engine, remarks) = open_engine(assembly, &options, interface).await?;
+        for remark in remarks {
+            tracing::warn!("{remark}");
+        }
+        Ok(engine)
+    }
+
+    /// Another engine carries out requests from now on.
+    async fn take_over(&self, held: &HeldArray<'_>, engine: Kind) -> Result<(), ArrayError> {
+        let engine = Arc::new(engine);
+        held.gate.replace(engine.clone());
+        match self.is_stopped.load(Ordering::Acquire) {
+            // It was stopped meanwhile, but this one was not.
+            true => engine.stop().await,
+            false => Ok(()),
         }
     }
 
@@ -106,7 +211,7 @@ impl Array {
             // The last region may have been handed out just before none were any more.
             if self.engine().are_returned() {
                 return Ok(HeldArray {
-                    _gate: gate,
+                    gate,
                     _lends_nothing: lends_nothing,
                 });
             }

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use block::{IoError, Operation, Range};
+use block::{IoError, Node, Operation, Range};
 
 use super::super::ArrayError;
 use super::super::assembly::Facts;
@@ -92,7 +92,48 @@ impl RedundantArray {
         self.lock().state.members.has_first(parts)
     }
 
-    /// The array has another level from now on, which also has parity. `spare` holds the part that comes. Durable when it resolves.
+    /// Members with a part, and spares: name, disk, and whether that is on another machine.
+    pub(in crate::array) fn used_members(&self) -> Vec<(String, Node, bool)> {
+        let guarded = self.lock();
+        let slots = guarded.state.members.slots.iter();
+        let used = slots.filter(|slot| slot.holds() || slot.state == SlotState::Spare);
+        let used = used.map(|slot| &slot.target);
+        used.map(|target| (target.name.clone(), target.disk.clone(), target.remote))
+            .collect()
+    }
+
+    /// Whether superblocks of members on other machines are what was written last.
+    ///
+    /// # Errors
+    /// One is not, or cannot be read.
+    pub(in crate::array) async fn verify_members(&self) -> Result<(), IoError> {
+        let view = self.view();
+        for holder in view.holders() {
+            holder.target.verify().await?;
+        }
+        Ok(())
+    }
+
+    /// It changes nothing any more: another engine takes over.
+    pub(in crate::array) fn retire(&self) {
+        self.lock().state.stopped = true;
+    }
+
+    /// No other engine took over after all. Superblocks that it may have written are written again, by two commits: a member that has one
+    /// of them, and cannot be written any more, counts fewer events.
+    pub(in crate::array) async fn resume(&self) {
+        {
+            let state = &mut self.lock().state;
+            state.stopped = false;
+            state.ledger.lead();
+            state.change(true);
+        }
+        if let Err(error) = self.record(State::is_recorded).await {
+            tracing::error!("{}: {error}", self.name());
+        }
+    }
+
+    /// The array has another level from now on, which has copies or parity. `spare` holds the part that comes. Durable when it resolves.
     ///
     /// # Errors
     /// A member has failed meanwhile, or members cannot be written.

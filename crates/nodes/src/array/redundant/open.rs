@@ -34,13 +34,14 @@ const SECTOR: u32 = 512;
 const BITMAP_VERSIONS: std::ops::RangeInclusive<u32> = 3..=4;
 
 impl RedundantArray {
-    /// Opens an array of level 1 or 10, or one of level 4, 5 or 6 that is written.
+    /// Opens an array of level 1 or 10, or one of level 4, 5 or 6 that is written. `before`: it takes over from another engine.
     ///
     /// # Errors
     /// [`ArrayError`]: why not; nothing was written.
     pub(in crate::array) async fn open(
         mut assembly: Assembly,
         options: &ArrayOptions,
+        before: Option<&ArrayInterface>,
     ) -> Result<Arc<Self>, ArrayError> {
         let writes_policy = policy::unify(&mut assembly)?;
         let layout = Arc::new(Layout::of(&assembly.facts)?);
@@ -55,7 +56,7 @@ impl RedundantArray {
             false => PartialParityLogs::open(holders(&assembly).map(|(member, _)| member), uuid)?,
         };
         let logs = (logs, Journal::open(&assembly, options).await?);
-        let interface = ArrayInterface::new(geometry(&assembly, &layout, options)?);
+        let interface = ArrayInterface::of(geometry(&assembly, &layout, options)?, before)?;
         let synced_to = assembly.synced_to;
         let work = Arc::new(Notify::new());
         let name = assembly.facts.name.clone();

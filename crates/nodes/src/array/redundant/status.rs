@@ -96,6 +96,9 @@ impl RedundantArray {
                 "open it for writing",
             ));
         }
+        if self.lock().state.stopped {
+            return Err(ArrayError::refused("the array was stopped", None));
+        }
         Ok(())
     }
 

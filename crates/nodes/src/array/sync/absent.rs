@@ -60,6 +60,11 @@ impl Absences {
         self.0.remove(name).map(|absence| absence.way)
     }
 
+    /// How a member is opened again.
+    pub(super) fn way(&self, name: &str) -> Option<&Way> {
+        self.0.get(name).map(|absence| &absence.way)
+    }
+
     /// How a member of this name was opened, if that was in another way than `reopen`.
     pub(super) fn other_way(&self, name: &str, reopen: Option<&Arc<dyn Reopen>>) -> Option<Way> {
         let way = &self.0.get(name)?.way;

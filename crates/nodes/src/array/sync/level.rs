@@ -7,16 +7,23 @@
 
 use std::time::Duration;
 
-use block::{BlockDevice, IoError};
+use block::{BlockDevice, IoError, Node};
 use engine::clock;
 
-use super::super::ArrayError;
 use super::super::format::Level;
-use super::super::level::{LevelForm, is_changed_in_use, refuse_version, refused_in_use, takeover};
+use super::super::level::{LevelForm, is_changed_in_use, refuse_version, takeover};
+use super::super::{ArrayError, Candidate};
 use super::manager::SyncManager;
 
 /// How long work in the background that was done just now is waited for.
 const ENDING_MAX: Duration = Duration::from_secs(1);
+
+/// An array at rest, until this is dropped.
+#[derive(Debug)]
+pub(in crate::array) struct AtRest<'a> {
+    _life: tokio::sync::MutexGuard<'a, ()>,
+    _idle: tokio::sync::MutexGuard<'a, ()>,
+}
 
 impl SyncManager {
     /// Refuses a level that the array does not get now.
@@ -40,9 +47,6 @@ impl SyncManager {
             member_size: facts.member_size,
         };
         let form = takeover(of, level)?;
-        if level == Level::Raid0 {
-            return Err(refused_in_use(facts.level, level));
-        }
         let block = u64::from(self.array.geometry().block_size.max(1));
         if !form.chunk.is_multiple_of(block) {
             return Err(ArrayError::refused(
@@ -73,7 +77,7 @@ impl SyncManager {
         let spares = self.new_members(facts.parts + comes)?;
         let at_rest = match is_changed_in_use(facts.level, level) {
             true => None,
-            false => Some(self.come_to_rest().await?),
+            false => Some(self.idle().await?),
         };
         self.array
             .change_level(form, spares.first().copied())
@@ -83,9 +87,40 @@ impl SyncManager {
         Ok(())
     }
 
+    /// Another engine may write superblocks of the members until what is returned is dropped: nothing is done, they know that the array is
+    /// clean, and those of other machines have what this one wrote last. No request may be under way.
+    ///
+    /// # Errors
+    /// As [`check_level`](Self::check_level); or members cannot be written.
+    pub(in crate::array) async fn at_rest(&self, level: Level) -> Result<AtRest<'_>, ArrayError> {
+        let life = self.life.lock().await;
+        self.form_of_level(level)?;
+        let idle = self.idle().await?;
+        let failed = |error: IoError| {
+            ArrayError::refused(format!("the level stays as it is: {error}"), None)
+        };
+        self.array.verify_members().await.map_err(failed)?;
+        Ok(AtRest {
+            _life: life,
+            _idle: idle,
+        })
+    }
+
+    /// Members with a part, and spares, to be opened again.
+    pub(in crate::array) fn candidates(&self) -> Vec<Candidate> {
+        let members = self.array.used_members().into_iter();
+        let candidate = |(name, disk, remote): (String, Node, bool)| Candidate {
+            reopen: self.absences().way(&name).map(|way| way.reopen.clone()),
+            disk: Some(disk),
+            name,
+            remote,
+        };
+        members.map(candidate).collect()
+    }
+
     /// Nothing is done in the background until what is returned is dropped, and members know that the array is clean. No request may be
     /// under way.
-    async fn come_to_rest(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, ArrayError> {
+    async fn idle(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, ArrayError> {
         // It may just be ending.
         let Ok(no_job) = clock::timeout(ENDING_MAX, self.worker.lock()).await else {
             return Err(ArrayError::refused(

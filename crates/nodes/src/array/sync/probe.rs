@@ -6,7 +6,6 @@ use engine::clock;
 
 use super::super::assembly::{Assembly, OtherKind};
 use super::super::format::Role;
-use super::super::member::Member;
 use super::super::redundant::SlotState;
 use super::super::{AddOptions, ArrayError, ArrayOptions, Candidate, Reopen, ReopenError};
 use super::absent::Way;
@@ -48,21 +47,12 @@ impl Expected {
                 OtherKind::Failed if options.prefer.is_some() && held_one => RebuildMode::Full,
                 _ => return None,
             };
-            Some((candidate(&other.member), mode))
+            Some((other.member.candidate(), mode))
         });
         Self {
             ways,
             waiting: waiting.collect(),
         }
-    }
-}
-
-fn candidate(member: &Member) -> Candidate {
-    Candidate {
-        name: member.name.clone(),
-        disk: Some(member.disk.clone()),
-        remote: member.remote,
-        reopen: member.reopen.clone(),
     }
 }
 

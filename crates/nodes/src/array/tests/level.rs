@@ -84,6 +84,18 @@ pub(super) fn unused() -> Vec<Case> {
     ]
 }
 
+/// Superblocks of a stripe say what those of mdadm do.
+pub(super) async fn make_striped(members: &[Node]) {
+    for disk in members {
+        let bytes = disk.read(Range::new(4096, 4096)).await.unwrap().concat();
+        let mut of = superblock(disk).await;
+        (of.member_size, of.layout, of.features) = (0, 2, features::RAID0_LAYOUT);
+        let mut new = encode(&of, 4096);
+        new.resize(bytes.len(), 0);
+        put(disk, SUPERBLOCK, new).await;
+    }
+}
+
 impl Case {
     /// Bytes of the array, before and after.
     pub(super) fn size(&self) -> u64 {
@@ -116,14 +128,7 @@ impl Case {
         let (members, spares) = disks.split_at(usize::try_from(self.recipe.parts).unwrap());
         self.recipe.make(members).await;
         if self.recipe.level == Level::Raid0 {
-            for disk in members {
-                let bytes = disk.read(Range::new(4096, 4096)).await.unwrap().concat();
-                let mut of = superblock(disk).await;
-                (of.member_size, of.layout, of.features) = (0, 2, features::RAID0_LAYOUT);
-                let mut new = encode(&of, 4096);
-                new.resize(bytes.len(), 0);
-                put(disk, SUPERBLOCK, new).await;
-            }
+            make_striped(members).await;
         }
         let array = open(candidates(members), options()).await.unwrap();
         write(&array, Range::new(0, self.size()), 1).await;

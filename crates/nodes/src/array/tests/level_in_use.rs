@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::super::format::Level;
 use super::super::redundant::tests::kit::{DISK, MEMBER, Recipe, options};
-use super::super::{Array, open};
+use super::super::{Array, is_changed_in_use, open};
 use super::level::{Case, case, elsewhere, unused};
 use super::open::candidates;
 use super::reshape::write;
@@ -26,10 +26,7 @@ const BLOCK: u64 = 4096;
 /// Arrays that get another level while they are open, but not between requests.
 fn cases() -> Vec<Case> {
     let all = [unused(), elsewhere()].concat().into_iter();
-    let is_held = |case: &Case| {
-        let levels = [case.recipe.level, case.to];
-        levels.contains(&Level::Raid1)
-    };
+    let is_held = |case: &Case| !is_changed_in_use(case.recipe.level, case.to);
     let mut cases: Vec<Case> = all.filter(is_held).collect();
     for recipe in [
         Recipe::mirror(2).without_bitmap(),
@@ -239,7 +236,7 @@ fn a_cut_at_any_write_of_an_open_array_leaves_one_of_both_levels() {
                 let array = open(candidates(&disks), options()).await;
                 let array = array.unwrap_or_else(|error| panic!("{what}: {error}"));
                 case.check(&array, &what).await;
-                array.by_hand().work().await.unwrap();
+                array.work().await;
                 if array.status().level != case.to {
                     assert_eq!(array.status().level, case.recipe.level, "{what}");
                     array.change_level(case.to).await.unwrap();
@@ -247,7 +244,7 @@ fn a_cut_at_any_write_of_an_open_array_leaves_one_of_both_levels() {
                 case.check(&array, &what).await;
                 case.is_whole(&array).await;
                 if !cut.is_out() {
-                    assert!(writes > 4, "{what}: it was cut nowhere");
+                    assert!(writes > 3, "{what}: it was cut nowhere");
                     return;
                 }
                 writes += 1;

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     layout: Option<String>,
 
     /// The level that the array is to have, without moving data: from 5 to 6, where a spare gets the second parity, from 4 to 5, from 1
-    /// to 5 of two members, and back; given members, also from 0 to 4 or 5, and back
+    /// to 5 of two members, from 0 to 4 or 5, which a disk is added to then, and back
     #[arg(long, short, value_name = "LEVEL", group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout"], value_parser = words::level)]
     level: Option<Level>,
 

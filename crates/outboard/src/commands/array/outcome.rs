@@ -6,6 +6,7 @@ use nodes::array::format::Level;
 use super::offline::Offline;
 use super::progress::{Bar, TICK};
 use super::target::{ArrayArgs, ArrayTarget, Served, lasting};
+use super::words;
 use crate::arrays::report::{ArrayReport, SyncOperation};
 use crate::arrays::show;
 use crate::commands::inspect::{on_the_engine, unnamed};
@@ -79,6 +80,7 @@ pub(super) fn apply(
             }
             report_new_members(&before, &served.report);
             report_dropped_logs(&before, &served.report);
+            report_released(&before, &served.report);
             if waits.wait {
                 wait_for_server(&mut served)?;
             }
@@ -118,6 +120,34 @@ fn report_new_members(before: &ArrayReport, now: &ArrayReport) {
         let export = now.export.as_deref().unwrap_or_default();
         output::remark(&format!(
             "{name} has other members now: the next start of {export} needs {disk}"
+        ));
+    }
+}
+
+/// What an array that became a stripe has no more: disks, which the next start must not name, and a bitmap.
+fn report_released(before: &ArrayReport, now: &ArrayReport) {
+    if before.level == now.level
+        || !words::level(&now.level).is_ok_and(|level| level == Level::Raid0)
+    {
+        return;
+    }
+    let (name, level) = (now.short_name(), &now.level);
+    if before.bitmap.is_some() {
+        output::remark(&format!("{name} ({level}) keeps no bitmap from now on"));
+    }
+    let names = |report: &ArrayReport| -> Vec<String> {
+        report
+            .members
+            .iter()
+            .map(|member| member.name.clone())
+            .collect()
+    };
+    let left = names(now);
+    let export = now.export.as_deref().unwrap_or_default();
+    for released in names(before).iter().filter(|name| !left.contains(name)) {
+        output::remark(&format!(
+            "{released} is no member of {name} any more: the next start of {export} needs array({})",
+            left.join(", ")
         ));
     }
 }

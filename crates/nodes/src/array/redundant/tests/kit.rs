@@ -267,7 +267,7 @@ pub(in crate::array) async fn try_open(
 ) -> Result<Arc<RedundantArray>, ArrayError> {
     let candidate = |(index, disk): (usize, &Node)| Candidate::local(name(index), disk.clone());
     let candidates = disks.iter().enumerate().map(candidate).collect();
-    RedundantArray::open(assembled(candidates, options).await?, options).await
+    RedundantArray::open(assembled(candidates, options).await?, options, None).await
 }
 
 /// What the member at this place is called.

@@ -8,6 +8,7 @@ use testkit::MemDisk;
 use super::world::options;
 use crate::array::format::Level;
 use crate::array::redundant::tests::kit::Recipe;
+use crate::array::tests::level::make_striped;
 use crate::array::tests::open::candidates;
 use crate::array::tests::reshape::Case;
 use crate::array::{AddOptions, Array, ArrayError, Candidate, NewShape, open};
@@ -18,6 +19,9 @@ pub(super) async fn images(case: &Case) -> Vec<Vec<u8>> {
     let nodes: Vec<Node> = disks.iter().map(|disk| disk.clone() as Node).collect();
     let (members, spares) = nodes.split_at(usize::try_from(case.recipe.parts).expect("few"));
     case.recipe.make(members).await;
+    if case.recipe.level == Level::Raid0 {
+        make_striped(members).await;
+    }
     let opened = open(candidates(members), options()).await;
     let array = opened.expect("it was just made");
     for (number, spare) in spares.iter().enumerate() {
@@ -32,9 +36,17 @@ pub(super) async fn images(case: &Case) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Arrays that get another level, with a spare each.
+/// Arrays that get another level, with a spare each where there are any.
 pub(super) fn level_cases() -> Vec<(Case, Level)> {
-    let [four, five, six] = [Level::Raid4, Level::Raid5, Level::Raid6];
+    let [zero, four, five, six] = [Level::Raid0, Level::Raid4, Level::Raid5, Level::Raid6];
+    // A stripe has no spares.
+    let alone = |level, layout, parts, to| {
+        let recipe = match level {
+            Level::Raid0 => Recipe::parity(level, layout, parts).without_bitmap(),
+            _ => Recipe::parity(level, layout, parts),
+        };
+        (Case::devices(recipe, parts), to)
+    };
     let with_spare = |recipe: Recipe, to| {
         let parts = recipe.parts + 1;
         (Case::devices(recipe, parts), to)
@@ -47,6 +59,10 @@ pub(super) fn level_cases() -> Vec<(Case, Level)> {
         with_spare(Recipe::parity(six, 20, 4).without_bitmap(), five),
         with_spare(Recipe::parity(four, 0, 3), five),
         with_spare(Recipe::parity(five, 5, 3), four),
+        alone(zero, 0, 2, five),
+        alone(zero, 0, 3, four),
+        alone(five, 5, 3, zero),
+        alone(four, 0, 3, zero),
         with_spare(Recipe::mirror(2), five),
         with_spare(Recipe::mirror(2).without_bitmap(), five),
         with_spare(Recipe::parity(five, 2, 2), Level::Raid1),

@@ -19,7 +19,9 @@ use super::record::Record;
 use super::reshape_cases::{begin_change, images, level_cases, spared};
 use super::world::{End, Wrong, candidate, options};
 use crate::array::external_input::given::Given;
-use crate::array::format::Level;
+use crate::array::format::{self, Level, Version};
+use crate::array::redundant::RedundantArray;
+use crate::array::redundant::tests::kit::SUPERBLOCK;
 use crate::array::tests::reshape::{Case, cases};
 use crate::array::{Array, ArrayError, ArrayOptions, SyncKind, open};
 
@@ -38,6 +40,27 @@ struct Disk {
     name: String,
     image: Vec<u8>,
     is_here: bool,
+}
+
+/// What is to be done in the background, where there is anything.
+async fn work(array: &Array) -> Result<(), ArrayError> {
+    match array.by_hand_if_any() {
+        Some(by_hand) => by_hand.work().await,
+        None => Ok(()),
+    }
+}
+
+/// Whether a disk has no superblock any more.
+fn is_released(image: &[u8]) -> bool {
+    let start = Range::new(0, SUPERBLOCK).len_usize();
+    let found = format::decode(Version::V1_2, SUPERBLOCK, &image[start..start + 4096]);
+    matches!(found, Ok(None))
+}
+
+fn is_synced(redundant: &Option<Arc<RedundantArray>>) -> bool {
+    redundant
+        .as_ref()
+        .is_none_or(|array| array.needed(0).is_none())
 }
 
 /// Disks, and what the array on them owes.
@@ -134,7 +157,9 @@ impl ReshapeWorld {
 
     fn plug(&mut self, power: &Arc<Power>) -> Vec<(String, Arc<Wire>)> {
         let mut wires = Vec::new();
-        for disk in self.disks.iter().filter(|disk| disk.is_here) {
+        // The disk that has parity alone is released with another level.
+        let is_used = |disk: &&Disk| disk.is_here && !is_released(&disk.image);
+        for disk in self.disks.iter().filter(is_used) {
             let crash = CrashDisk::from_bytes(disk.image.clone());
             let crash = crash.interleaved(self.rng.u64(..));
             wires.push((disk.name.clone(), Wire::new(crash, power.clone())));
@@ -302,7 +327,7 @@ impl ReshapeWorld {
 
     /// Begins something.
     fn begin(&mut self, array: &Arc<Array>, doing: &mut Doing) {
-        let redundant = array.by_hand().array.clone();
+        let redundant = array.by_hand_if_any().map(|by_hand| by_hand.array.clone());
         let array = array.clone();
         let (shape, level) = (self.case.shape, self.level);
         let kind = self.rng.u8(0..24);
@@ -317,7 +342,7 @@ impl ReshapeWorld {
             19 => "sweep",
             20..22 => "reshape",
             // What parity alone has is lost where that is not known to fit.
-            22 if self.can_spare() && redundant.needed(0).is_none() && self.rng.u8(0..4) == 0 => {
+            22 if self.can_spare() && is_synced(&redundant) && self.rng.u8(0..4) == 0 => {
                 return self.fail(&array, doing);
             }
             22 => return,
@@ -325,19 +350,21 @@ impl ReshapeWorld {
         };
         self.log(name);
         doing.push(Box::pin(async move {
-            let done = match name {
-                "move rows" => {
+            let done = match (name, redundant) {
+                ("move rows", Some(redundant)) => {
                     drop(redundant.move_rows(1).await);
                     Ok(())
                 }
-                "work, then reshape" => {
-                    drop(array.by_hand().work().await);
+                ("work, then reshape", _) => {
+                    drop(work(&array).await);
                     begin_change(&array, shape, level).await
                 }
-                "mark clean" => redundant.mark_clean().await.map(drop).map_err(described),
-                "sweep" => redundant.sweep().await.map(drop).map_err(described),
-                "reshape" => begin_change(&array, shape, level).await,
-                _ => array.by_hand().work().await,
+                ("mark clean", Some(redundant)) => {
+                    redundant.mark_clean().await.map(drop).map_err(described)
+                }
+                ("sweep", Some(redundant)) => redundant.sweep().await.map(drop).map_err(described),
+                ("reshape", _) => begin_change(&array, shape, level).await,
+                _ => work(&array).await,
             };
             Ended::Other(name.to_owned(), done)
         }));
@@ -398,9 +425,8 @@ impl ReshapeWorld {
             return Ok(());
         };
         self.look(&array, "when it was opened").await?;
-        let redundant = array.by_hand().array.clone();
         let wrong = |what: &str, error: &dyn std::fmt::Display| Err(format!("{what}: {error}"));
-        if let Err(error) = array.by_hand().work().await {
+        if let Err(error) = work(&array).await {
             return wrong("work is left", &error);
         }
         if array.geometry().size == self.case.sizes()[0] && self.lost() == 0 {
@@ -412,11 +438,14 @@ impl ReshapeWorld {
                 }
                 _ => {}
             }
-            if let Err(error) = array.by_hand().work().await {
+            if let Err(error) = work(&array).await {
                 return wrong("the reshape does not end", &error);
             }
         }
-        if redundant.is_reshaping() {
+        if array
+            .by_hand_if_any()
+            .is_some_and(|by_hand| by_hand.array.is_reshaping())
+        {
             return Err("the reshape does not end".to_owned());
         }
         self.look(&array, "when it was reshaped").await?;
@@ -428,6 +457,11 @@ impl ReshapeWorld {
             .is_some_and(|level| level != array.status().level)
         {
             return Err(format!("it is {}", array.status().level));
+        }
+        let status = array.status();
+        if status.level == Level::Raid0 || status.working < status.parts {
+            // There is nothing to compare.
+            return Ok(());
         }
         let begun = array.scrub(SyncKind::Check);
         begun.map_err(|error| format!("it is not scrubbed: {error}"))?;
