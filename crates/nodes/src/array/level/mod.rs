@@ -38,7 +38,7 @@ use super::member::Member;
 use self::left_behind::catch_up;
 pub(super) use self::left_behind::{finish, with_level};
 pub use self::offline::{LevelChanged, change_level};
-pub(super) use self::takeover::{LevelForm, takeover};
+pub(super) use self::takeover::{LevelForm, PARITY_LAST, takeover};
 
 /// Whether an array of level `from` gets level `to` while it is used; else no process may use it.
 #[must_use]

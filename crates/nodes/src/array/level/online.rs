@@ -21,6 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+
 use super::super::assembly::Assembly;
 use super::super::engine_cell::HeldGate;
 use super::super::format::Level;
@@ -28,7 +31,7 @@ use super::super::node::{Array, EnginePath, Kind};
 use super::super::open::{assembled, open_engine};
 use super::super::striped::Striped;
 use super::super::sync::Kept;
-use super::super::{ArrayError, ArrayOptions, Candidate};
+use super::super::{ArrayError, ArrayEvent, ArrayOptions, Candidate, SyncKind};
 use super::superblocks::{LevelChange, WrittenLevel};
 use super::{is_changed_in_use, wipe_member};
 use crate::lent_files::wait_for_returns;
@@ -60,7 +63,8 @@ struct HeldArray<'a> {
 
 impl Array {
     /// Gives the array another level while it is used, as mdadm does with `--layout=preserve`: no data move. A spare becomes the
-    /// member that comes. Durable when it resolves; what is rebuilt then is rebuilt in the background.
+    /// member that comes. Durable when it resolves; what is rebuilt then is rebuilt in the background. Where level 5 becomes a stripe and
+    /// parity is not on the last member, a reshape moves it there first, and the level changes at its end.
     ///
     /// # Errors
     /// It does not become one of that level, something is missing or under way, or requests do not end.
@@ -80,11 +84,20 @@ impl Array {
         }
         drop(form);
         let _form = self.form.write().await;
+        if self.is_stopped.load(Ordering::Acquire) {
+            return Err(ArrayError::refused("the array was stopped", None));
+        }
         match &*self.engine() {
             Kind::Striped(striped) => self.take_parity(striped, level).await,
             Kind::Parity(_) => Err(self.refused("its level stays as it is")),
             Kind::Redundant(array) => {
                 self.must_be_md()?;
+                if let Some(shape) = array.shape_before(level) {
+                    let events = self.events();
+                    array.reshape(shape).await?;
+                    self.follow_reshape(events, level);
+                    return Ok(());
+                }
                 array.check_level(level)?;
                 let held = self.hold().await?;
                 match level {
@@ -98,13 +111,21 @@ impl Array {
     /// A stripe gets parity: its members get superblocks of that level, and another engine takes over. The member with parity is missing
     /// at first.
     async fn take_parity(&self, striped: &Striped, level: Level) -> Result<(), ArrayError> {
-        let mut assembly = striped.assembly();
-        let change = LevelChange::plan(&assembly, level)?;
+        let mut opened = striped.assembly();
+        LevelChange::plan(&opened, level)?;
         let held = self.hold().await?;
         striped.come_to_rest().await?;
+        let members = opened.members_mut().map(|member| member.candidate());
+        let mut assembly = self.read_again(members.collect()).await?;
+        let change = LevelChange::plan(&assembly, level)?;
         // Where it fails the stripe goes on: all data lie where they did.
         let (_, engine) = self.write_level(change, &mut assembly).await?;
-        self.take_over(&held, engine).await
+        self.take_over(&held, engine).await?;
+        if let EnginePath::Gated(_, interface) = &self.path {
+            // There may be no listener.
+            drop(interface.events.send(ArrayEvent::DegradedArray));
+        }
+        Ok(())
     }
 
     /// Gives members their superblocks, and opens the engine of that level. Where it fails they have those of before.
@@ -124,12 +145,48 @@ impl Array {
         }
     }
 
+    /// Changes the level once the reshape that is going on has ended. An array that is stopped before keeps its level.
+    fn follow_reshape(&self, mut events: Receiver<ArrayEvent>, level: Level) {
+        let own = self.own.clone();
+        drop(engine::spawn(async move {
+            loop {
+                let is_finished = match events.recv().await {
+                    Ok(ArrayEvent::RebuildFinished { kind, .. }) => kind == SyncKind::Reshape,
+                    Ok(_) | Err(RecvError::Lagged(_)) => false,
+                    Err(RecvError::Closed) => return,
+                };
+                let Some(array) = own.upgrade() else {
+                    return;
+                };
+                if array.is_stopped.load(Ordering::Acquire) {
+                    return;
+                }
+                if !is_finished || array.is_reshaping() {
+                    continue;
+                }
+                let name = array.status().name;
+                match array.change_level_here(level).await {
+                    Ok(()) => tracing::info!("array {name} is {level}"),
+                    Err(error) => tracing::error!("array {name} does not become {level}: {error}"),
+                }
+                return;
+            }
+        }));
+    }
+
+    fn is_reshaping(&self) -> bool {
+        match &*self.engine() {
+            Kind::Redundant(array) => array.array.is_reshaping(),
+            Kind::Striped(_) | Kind::Parity(_) => false,
+        }
+    }
+
     /// An array with parity becomes a stripe: members with data get superblocks of that level, another engine takes over, and the member with
     /// parity and spares are released.
     async fn give_up_parity(&self, held: &HeldArray<'_>, array: &Kept) -> Result<(), ArrayError> {
         let level = Level::Raid0;
         let _at_rest = array.at_rest(level).await?;
-        let mut assembly = Box::pin(assembled(array.candidates(), &self.reopening())).await?;
+        let mut assembly = self.read_again(array.candidates()).await?;
         let change = LevelChange::plan(&assembly, level)?;
         // From here on superblocks are written here, and by no commit.
         array.array.retire();
@@ -153,6 +210,19 @@ impl Array {
             }
         }
         Ok(())
+    }
+
+    /// The members by their superblocks, which must be what the array wrote last, or found.
+    async fn read_again(&self, members: Vec<Candidate>) -> Result<Assembly, ArrayError> {
+        let assembly = Box::pin(assembled(members, &self.reopening())).await?;
+        let status = self.status();
+        if (assembly.facts.uuid, assembly.events) == (status.uuid, status.events) {
+            return Ok(assembly);
+        }
+        Err(ArrayError::refused(
+            "superblocks of members are not what they were: another process has written them",
+            "look at them: outboard inspect",
+        ))
     }
 
     /// How its members are opened again.

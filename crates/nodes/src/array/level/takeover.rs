@@ -7,7 +7,7 @@ use block::Range;
 /// Layouts of level 6 from this number on are those of level 5, with Q on the last member.
 const Q_LAST: u32 = 16;
 /// Parity is on the last member, by the numbers of level 5; of level 6: P and Q are on the last two.
-const PARITY_LAST: u32 = 5;
+pub(in crate::array) const PARITY_LAST: u32 = 5;
 /// What level 5 has of two members: each chunk and its parity.
 const LEFT_SYMMETRIC: u32 = 2;
 /// Members of level 5 that level 6 takes over.

@@ -11,8 +11,8 @@ use block::{BlockDevice, IoError, Node};
 use engine::clock;
 
 use super::super::format::Level;
-use super::super::level::{LevelForm, is_changed_in_use, refuse_version, takeover};
-use super::super::{ArrayError, Candidate};
+use super::super::level::{LevelForm, PARITY_LAST, is_changed_in_use, refuse_version, takeover};
+use super::super::{ArrayError, Candidate, NewShape};
 use super::manager::SyncManager;
 
 /// How long work in the background that was done just now is waited for.
@@ -32,6 +32,17 @@ impl SyncManager {
     /// It does not become one of that level, or not while it is used; members are missing, or something is under way.
     pub(in crate::array) fn check_level(&self, level: Level) -> Result<(), ArrayError> {
         self.form_of_level(level).map(drop)
+    }
+
+    /// The form that a reshape gives the array before it can have a level: level 5 becomes a stripe with parity on the last member.
+    pub(in crate::array) fn shape_before(&self, level: Level) -> Option<NewShape> {
+        let facts = self.array.facts();
+        let moves =
+            (facts.level, level) == (Level::Raid5, Level::Raid0) && facts.layout != PARITY_LAST;
+        moves.then_some(NewShape {
+            layout: Some(PARITY_LAST),
+            ..NewShape::default()
+        })
     }
 
     /// The form that it has then.

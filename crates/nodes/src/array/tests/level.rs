@@ -378,7 +378,7 @@ fn a_level_6_without_its_member_with_q_becomes_level_5() {
 }
 
 /// `disks` with the one at `at` failing each write.
-fn failing(disks: &[Node], at: usize) -> Vec<Node> {
+pub(super) fn failing(disks: &[Node], at: usize) -> Vec<Node> {
     let mut nodes = disks.to_vec();
     let faults = vec![Fault::new(Effect::Fail(Errno::Io)).on(Operation::Write)];
     nodes[at] = FaultDisk::new(disks[at].clone(), 1, faults);

@@ -12,9 +12,9 @@ use testkit::{HeldDisk, block_on, pattern, single};
 use tokio::sync::Notify;
 
 use super::super::format::Level;
-use super::super::redundant::tests::kit::{DISK, MEMBER, Recipe, options};
-use super::super::{Array, is_changed_in_use, open};
-use super::level::{Case, case, elsewhere, unused};
+use super::super::redundant::tests::kit::{DISK, MEMBER, RING, Recipe, options};
+use super::super::{Array, ArrayOptions, is_changed_in_use, open};
+use super::level::{Case, case, elsewhere, failing, images, unused};
 use super::open::candidates;
 use super::reshape::write;
 use crate::test_runtime::{is_ready, timed};
@@ -254,6 +254,34 @@ fn a_cut_at_any_write_of_an_open_array_leaves_one_of_both_levels() {
 }
 
 #[test]
+fn parity_is_moved_to_the_last_member_before_an_array_becomes_a_stripe() {
+    for recipe in [
+        Recipe::parity(Level::Raid5, 2, 3),
+        Recipe::parity(Level::Raid5, 0, 4).with_ppl(RING),
+    ] {
+        block_on(async {
+            let to = Level::Raid0;
+            let case = Case { recipe, to };
+            let disks = case.made().await;
+            let array = open(candidates(&disks), options()).await.unwrap();
+            array.change_level(to).await.unwrap();
+            assert_eq!(array.status().level, Level::Raid5, "{case:?}");
+            let users = (0..3).map(|user| use_blocks(array.clone(), user, 3, 4));
+            let users = futures_util::future::join_all(users);
+            tokio::join!(array.work(), users);
+            for _ in 0..1000 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(array.status().level, to, "{case:?}");
+            write(&array, Range::new(0, case.size()), 1).await;
+            array.stop().await.unwrap();
+            let array = open(candidates(&left(&case, &disks)), options()).await;
+            case.check(&array.unwrap(), "afterwards").await;
+        });
+    }
+}
+
+#[test]
 fn an_array_with_a_request_that_does_not_end_keeps_its_level() {
     block_on(async {
         let case = case(Level::Raid1, 0, 2, Level::Raid5);
@@ -350,4 +378,67 @@ fn a_region_of_a_file_that_is_out_is_waited_for() {
         assert!(found == pattern(1, Range::new(0, MEMBER)));
         assert!(array.file_region_start(Range::new(0, 4096)).is_some());
     });
+}
+
+#[test]
+fn an_open_array_that_lacks_a_member_keeps_its_level_unless_that_has_parity_alone() {
+    block_on(async {
+        for (case, member) in [
+            (case(Level::Raid5, 5, 3, Level::Raid0), "a"),
+            (case(Level::Raid1, 0, 2, Level::Raid5), "b"),
+        ] {
+            let disks = case.made().await;
+            let array = open(candidates(&disks), options()).await.unwrap();
+            array.fail(member).await.unwrap();
+            let refused = array.change_level(case.to).await.unwrap_err().to_string();
+            assert!(refused.contains("of its"), "{refused}");
+            case.check(&array, "still").await;
+        }
+        let case = case(Level::Raid5, 5, 3, Level::Raid0);
+        let disks = case.made().await;
+        let array = open(candidates(&disks), options()).await.unwrap();
+        array.fail("c").await.unwrap();
+        array.change_level(case.to).await.unwrap();
+        case.check(&array, "a stripe").await;
+        let read_only = ArrayOptions {
+            read_only: true,
+            ..options()
+        };
+        array.stop().await.unwrap();
+        let array = open(candidates(&disks[..2]), read_only).await.unwrap();
+        let refused = array.change_level(Level::Raid5).await.unwrap_err();
+        assert!(refused.to_string().contains("stays as it is"), "{refused}");
+    });
+}
+
+/// A member that cannot be written while superblocks are: those of the others have the level of before again.
+#[test]
+fn an_open_array_of_which_a_superblock_cannot_be_written_goes_on_with_its_level() {
+    for case in [
+        case(Level::Raid0, 0, 3, Level::Raid5),
+        case(Level::Raid5, 5, 3, Level::Raid0),
+    ] {
+        block_on(async {
+            let disks = case.made().await;
+            let before = images(&disks).await;
+            let cut = failing(&disks, 1);
+            let array = open(candidates(&cut), options()).await.unwrap();
+            let refused = array.change_level(case.to).await.unwrap_err().to_string();
+            assert!(refused.contains('b'), "{case:?}: {refused}");
+            let status = array.status();
+            assert_eq!(status.level, case.recipe.level, "{case:?}");
+            case.check(&array, "still").await;
+            if case.to == Level::Raid5 {
+                assert!(images(&disks).await == before, "{case:?}");
+            } else {
+                // It has failed, and others know.
+                assert_eq!(status.working, 2, "{case:?}");
+                write(&array, Range::new(0, case.size()), 1).await;
+                array.stop().await.unwrap();
+                let array = open(candidates(&disks), options()).await.unwrap();
+                assert_eq!(array.status().working, 2, "{case:?}");
+                case.check(&array, "opened again").await;
+            }
+        });
+    }
 }

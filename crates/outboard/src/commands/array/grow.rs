@@ -82,6 +82,10 @@ impl Change for Args {
         }))
     }
 
+    fn wanted_level(&self) -> Option<Level> {
+        self.level
+    }
+
     fn level_of_members(&self, report: &ArrayReport) -> Result<Option<Level>, Failure> {
         let Some(to) = self.level else {
             return Ok(None);

@@ -40,6 +40,11 @@ pub(super) trait Change {
     /// It, with an array that is so; `None`: nothing but to wait. `whose`: which process opens disks.
     fn step(&self, report: &ArrayReport, whose: Whose) -> Result<Option<ArrayStep>, Failure>;
 
+    /// The level that the array is to have.
+    fn wanted_level(&self) -> Option<Level> {
+        None
+    }
+
     /// The level that an array which is so gets while no process has it open, instead of a step.
     fn level_of_members(&self, _: &ArrayReport) -> Result<Option<Level>, Failure> {
         Ok(None)
@@ -84,6 +89,9 @@ pub(super) fn apply(
             if waits.wait {
                 wait_for_server(&mut served)?;
             }
+            if let Some(level) = change.wanted_level() {
+                report_later_level(&mut served, level, waits.wait)?;
+            }
             served.report
         }
         ArrayTarget::Members(members) => {
@@ -122,6 +130,30 @@ fn report_new_members(before: &ArrayReport, now: &ArrayReport) {
             "{name} has other members now: the next start of {export} needs {disk}"
         ));
     }
+}
+
+/// A level that an array gets once a reshape has ended: waits until it has it, or says so.
+fn report_later_level(served: &mut Served, level: Level, waits: bool) -> Result<(), Failure> {
+    let has_level =
+        |report: &ArrayReport| words::level(&report.level).is_ok_and(|now| now == level);
+    let name = served.report.short_name().to_owned();
+    if !waits {
+        if !has_level(&served.report) {
+            output::remark(&format!(
+                "{name} becomes {level} when parity has been moved to its last member: outboard array wait"
+            ));
+        }
+        return Ok(());
+    }
+    for _ in 0..LEVEL_LOOKS_MAX {
+        if has_level(&served.report) {
+            return Ok(());
+        }
+        std::thread::sleep(TICK);
+        served.look()?;
+    }
+    let next = "the log of the server says why; then grow it again";
+    Err(Failure::new(format!("{name} is not {level}")).next(next))
 }
 
 /// What an array that became a stripe has no more: disks, which the next start must not name, and a bitmap.
@@ -170,6 +202,9 @@ fn report_dropped_logs(before: &ArrayReport, now: &ArrayReport) {
         false => format!("{name} ({level}) keeps no partial parity logs from now on"),
     });
 }
+
+/// Looks at an array that was reshaped before it gets its level.
+const LEVEL_LOOKS_MAX: u32 = 300;
 
 /// Looks at a spare that does not begin to take a missing part's place, before that is given up: it may
 /// be too small for it.
