@@ -62,7 +62,7 @@ pub use reply::{
 };
 pub use request::{BadMagic, Command, EXTENDED_REQUEST_LEN, REQUEST_LEN, Request};
 pub use transmission::{BrokenReply, Decoded, Expected, ReplyDecoder, ReplyEvent, TooManyInFlight};
-pub use uri::{NbdUri, TlsVersion, Transport, UriError, UriTls};
+pub use uri::{NbdUri, SERVERS_MAX, TlsVersion, Transport, UriError, UriTls};
 pub use writers::{
     AccessMode, BUSY, ClientToken, DiskId, DiskIdentity, FENCED, WriterAccess, WriterPolicy,
     WriterRefusal,

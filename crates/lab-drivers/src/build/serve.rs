@@ -45,6 +45,8 @@ impl TargetBuild<'_> {
         let title = format!("the server of {name}");
         let server = self.start(&title, &own, &log, DEAF, |_| ready.exists())?;
         let target = nbd::client::Target {
+            others: Vec::new(),
+            fenced_after: None,
             address: match transport {
                 Transport::Unix => nbd::client::Address::Unix(socket.clone()),
                 Transport::Tcp => nbd::client::Address::Tcp {

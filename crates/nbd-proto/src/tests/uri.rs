@@ -1,6 +1,7 @@
 //! Addresses of exports: the examples of doc/uri.md, and what is refused.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -12,6 +13,8 @@ fn tcp(host: &str, port: u16, export: &str) -> NbdUri {
             host: host.to_owned(),
             port,
         },
+        others: Vec::new(),
+        fenced_after: None,
         tls: None,
         export: export.to_owned(),
     }
@@ -20,6 +23,8 @@ fn tcp(host: &str, port: u16, export: &str) -> NbdUri {
 fn vsock(cid: u32, port: u32, export: &str) -> NbdUri {
     NbdUri {
         transport: Transport::Vsock { cid, port },
+        others: Vec::new(),
+        fenced_after: None,
         tls: None,
         export: export.to_owned(),
     }
@@ -39,6 +44,8 @@ fn tls(uri: NbdUri, certificates: Option<&str>, hostname: Option<&str>) -> NbdUr
 fn unix(path: &str, export: &str) -> NbdUri {
     NbdUri {
         transport: Transport::Unix(PathBuf::from(path)),
+        others: Vec::new(),
+        fenced_after: None,
         tls: None,
         export: export.to_owned(),
     }
@@ -77,6 +84,69 @@ fn the_examples_of_the_specification_are_read_as_it_says() {
         ("nbds+vsock://3:77/", tls(vsock(3, 77, ""), None, None)),
     ] {
         assert_eq!(text.parse(), Ok(expected), "{text}");
+    }
+}
+
+fn no_time(value: &str) -> UriError {
+    UriError::Value {
+        parameter: "fenced-after",
+        value: value.to_owned(),
+    }
+}
+
+/// The same disk on further servers.
+fn also(uri: NbdUri, others: &[NbdUri]) -> NbdUri {
+    let others = others.iter().map(|other| other.transport.clone());
+    NbdUri {
+        others: others.collect(),
+        ..uri
+    }
+}
+
+#[test]
+fn several_servers_of_one_disk_are_read_in_their_order() {
+    let after = |uri, seconds| NbdUri {
+        fenced_after: Some(Duration::from_secs(seconds)),
+        ..uri
+    };
+    let [a, b] = ["a", "b"].map(|host| tcp(host, 10809, "root"));
+    for (text, expected) in [
+        ("nbd://a,b/root", also(a.clone(), std::slice::from_ref(&b))),
+        (
+            "nbd://a:10809,b:10810/root",
+            also(a.clone(), &[tcp("b", 10810, "root")]),
+        ),
+        (
+            "nbd://a,b",
+            also(tcp("a", 10809, ""), std::slice::from_ref(&b)),
+        ),
+        (
+            "nbd://[::1]:99,[fe80::2],c/root",
+            also(
+                tcp("::1", 99, "root"),
+                &[tcp("fe80::2", 10809, ""), tcp("c", 10809, "")],
+            ),
+        ),
+        (
+            "nbds://a,b/root?fenced-after=30",
+            after(
+                tls(also(a.clone(), std::slice::from_ref(&b)), None, None),
+                30,
+            ),
+        ),
+        ("nbd://b,a/root?fenced-after=30s", after(also(b, &[a]), 30)),
+        (
+            "nbd+unix:///x?socket=/run/a,1&socket=/run/b",
+            also(unix("/run/a,1", "x"), &[unix("/run/b", "")]),
+        ),
+        (
+            "nbd+vsock://2,3:7/x",
+            also(vsock(2, 10809, "x"), &[vsock(3, 7, "")]),
+        ),
+        ("nbd://a%2cb/root", tcp("a,b", 10809, "root")),
+    ] {
+        assert_eq!(text.parse(), Ok(expected.clone()), "{text}");
+        assert_eq!(expected.to_string().parse(), Ok(expected), "{text}");
     }
 }
 
@@ -123,7 +193,7 @@ fn what_would_be_ignored_or_cannot_be_done_is_refused_by_name() {
             UriError::NeedsTls("tls-type".to_owned()),
         ),
         (
-            "nbd+unix:///?socket=a&socket=b",
+            "nbd://host/?socket=a&socket=b",
             UriError::Parameter("socket".to_owned()),
         ),
         (
@@ -140,6 +210,33 @@ fn what_would_be_ignored_or_cannot_be_done_is_refused_by_name() {
     }
     let long = format!("nbd://host/{}", "x".repeat(4097));
     assert_eq!(long.parse::<NbdUri>(), Err(UriError::Export));
+}
+
+#[test]
+fn lists_of_servers_that_are_no_lists_are_refused_by_name() {
+    for (text, expected) in [
+        ("nbd+unix:///?socket=a&socket=", UriError::NoSocket),
+        (
+            "nbd+unix:///?socket=a&socket=a",
+            UriError::Twice("a".to_owned()),
+        ),
+        ("nbd://a,/x", UriError::NoHost),
+        ("nbd://,a/x", UriError::NoHost),
+        ("nbd://a,b:x/", UriError::Port("x".to_owned())),
+        ("nbd://a,a:10809/x", UriError::Twice("a:10809".to_owned())),
+        ("nbd://1,2,3,4,5,6,7,8,9/x", UriError::Servers),
+        (
+            "nbd://a/x?fenced-after=9",
+            UriError::NeedsServers("fenced-after".to_owned()),
+        ),
+        ("nbd://a,b/x?fenced-after=", no_time("")),
+        ("nbd://a,b/x?fenced-after=0", no_time("0")),
+        ("nbd://a,b/x?fenced-after=+9", no_time("+9")),
+        ("nbd://a,b/x?fenced-after=9m", no_time("9m")),
+        ("nbd://a,b/x?fenced-after=999999", no_time("999999")),
+    ] {
+        assert_eq!(text.parse::<NbdUri>(), Err(expected), "{text}");
+    }
 }
 
 proptest! {
@@ -177,7 +274,24 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "\\PC{0,40}", tail in "[\\[\\]:@/?%=&a0]{0,20}") {
+    fn lists_of_servers_are_read_back(
+        hosts in prop::collection::btree_set("[a-z]{1,3}|[0-9a-f:]{2,9}|\\PC{1,3}", 2..9),
+        port in 1u16..,
+        seconds in prop::option::of(1u64..9999),
+    ) {
+        let servers: Vec<NbdUri> = hosts.iter().map(|host| tcp(host, port, "x")).collect();
+        let sockets: Vec<NbdUri> = hosts.iter().map(|path| unix(path, "x")).collect();
+        for servers in [servers, sockets] {
+            let uri = NbdUri {
+                fenced_after: seconds.map(Duration::from_secs),
+                ..also(servers[0].clone(), &servers[1..])
+            };
+            prop_assert_eq!(uri.to_string().parse(), Ok(uri));
+        }
+    }
+
+    #[test]
+    fn no_text_panics(text in "\\PC{0,40}", tail in "[\\[\\]:@/?%=&,a0]{0,20}") {
         for text in [text, format!("nbd://{tail}"), format!("nbd+unix://{tail}"), format!("nbds+vsock://{tail}")] {
             if let Ok(uri) = text.parse::<NbdUri>() {
                 prop_assert_eq!(uri.to_string().parse(), Ok(uri));

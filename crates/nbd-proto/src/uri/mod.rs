@@ -6,6 +6,9 @@
 //! nbd+vsock://[CID[:PORT]]/EXPORT        nbds+vsock://…
 //! ```
 //!
+//! Our own is a list of servers that have the same disk: hosts separated by commas (`nbd://a,b:10810/EXPORT`), context ids
+//! likewise, and one `socket=` for each Unix socket. `fenced-after=SECONDS` belongs to such a list.
+//!
 //! The export is everything behind the first slash, percent-decoded. Under TLS there may be
 //! `tls-certificates=DIR`, `tls-hostname=NAME`, `tls-verify-peer=0`, `tls-type=x509`, and `tls-minimum=1.2`, which is our
 //! own. Every query parameter that would be ignored is refused, and so is what would only perhaps be under TLS.
@@ -16,6 +19,7 @@ mod percent;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::consts::DEFAULT_PORT;
 use percent::encode;
@@ -98,11 +102,21 @@ impl Default for UriTls {
     }
 }
 
+/// Servers of one address, at most.
+pub const SERVERS_MAX: usize = 8;
+/// Longest `fenced-after`.
+const FENCED_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// Server and export.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NbdUri {
-    /// The server.
+    /// The server, or the first of several.
     pub transport: Transport,
+    /// Further servers of the same disk, each named once; [`SERVERS_MAX`] with the first.
+    pub others: Vec<Transport>,
+    /// How long after its last answer a server carries out nothing more, because something outside of NBD fences it.
+    /// Whole seconds; only with [`Self::others`].
+    pub fenced_after: Option<Duration>,
     /// Whether the session must be under TLS, and how.
     pub tls: Option<UriTls>,
     /// The export's name; empty for the default one.
@@ -144,6 +158,15 @@ pub enum UriError {
     /// A parameter that means nothing here, or comes twice.
     #[error("query parameter {0:?} does not belong here")]
     Parameter(String),
+    /// Too many servers.
+    #[error("an NBD address has {SERVERS_MAX} servers at most")]
+    Servers,
+    /// A server twice.
+    #[error("server {0:?} is named twice")]
+    Twice(String),
+    /// A parameter of several servers where there is one.
+    #[error("query parameter {0:?} needs several servers, as in nbd://a,b/export")]
+    NeedsServers(String),
     /// A parameter of TLS where there is none.
     #[error("query parameter {0:?} needs TLS; write nbds instead of nbd")]
     NeedsTls(String),
@@ -172,9 +195,28 @@ pub enum UriError {
 impl fmt::Display for NbdUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.tls.is_some() { "nbds" } else { "nbd" })?;
-        match &self.transport {
-            Transport::Tcp { host, port } => {
-                f.write_str("://")?;
+        f.write_str(match &self.transport {
+            Transport::Tcp { .. } => "://",
+            Transport::Unix(_) => "+unix://",
+            Transport::Vsock { .. } => "+vsock://",
+        })?;
+        for (nth, transport) in self.transports().enumerate() {
+            if nth > 0 && !matches!(transport, Transport::Unix(_)) {
+                f.write_str(",")?;
+            }
+            transport.write_authority(f)?;
+        }
+        f.write_str("/")?;
+        encode(f, self.export.as_bytes(), b'/')?;
+        self.write_query(f)
+    }
+}
+
+impl Transport {
+    /// What stands between `://` and the export.
+    fn write_authority(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } => {
                 if host.contains(':') {
                     f.write_str("[")?;
                     encode(f, host.as_bytes(), b':')?;
@@ -185,22 +227,26 @@ impl fmt::Display for NbdUri {
                 if *port != DEFAULT_PORT {
                     write!(f, ":{port}")?;
                 }
+                Ok(())
             }
-            Transport::Unix(_) => f.write_str("+unix://")?,
-            Transport::Vsock { cid, port } => {
-                write!(f, "+vsock://{cid}")?;
+            Self::Unix(_) => Ok(()),
+            Self::Vsock { cid, port } => {
+                write!(f, "{cid}")?;
                 if *port != u32::from(DEFAULT_PORT) {
                     write!(f, ":{port}")?;
                 }
+                Ok(())
             }
         }
-        f.write_str("/")?;
-        encode(f, self.export.as_bytes(), b'/')?;
-        self.write_query(f)
     }
 }
 
 impl NbdUri {
+    /// Every server, in order.
+    fn transports(&self) -> impl Iterator<Item = &Transport> {
+        std::iter::once(&self.transport).chain(&self.others)
+    }
+
     fn write_query(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = '?';
         let mut parameter = |key: &str, value: &[u8]| {
@@ -208,8 +254,13 @@ impl NbdUri {
             before = '&';
             encode(f, value, b'/')
         };
-        if let Transport::Unix(path) = &self.transport {
-            parameter("socket", path.as_os_str().as_bytes())?;
+        for transport in self.transports() {
+            if let Transport::Unix(path) = transport {
+                parameter("socket", path.as_os_str().as_bytes())?;
+            }
+        }
+        if let Some(after) = self.fenced_after {
+            parameter("fenced-after", after.as_secs().to_string().as_bytes())?;
         }
         let Some(tls) = &self.tls else {
             return Ok(());

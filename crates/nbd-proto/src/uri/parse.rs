@@ -4,9 +4,12 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::percent::decode;
-use super::{NbdUri, TlsVersion, Transport, UriError, UriTls, VSOCK_HOST};
+use super::{
+    FENCED_AFTER_MAX, NbdUri, SERVERS_MAX, TlsVersion, Transport, UriError, UriTls, VSOCK_HOST,
+};
 use crate::consts::{DEFAULT_PORT, limits};
 
 impl FromStr for NbdUri {
@@ -30,20 +33,52 @@ impl FromStr for NbdUri {
         if authority.contains('@') {
             return Err(UriError::User);
         }
-        let transport = match over {
+        let mut transports = match over {
             "" if lower.contains('+') => return Err(UriError::Scheme(scheme.to_owned())),
-            "" => tcp(authority)?,
-            "unix" => unix(authority, query.take("socket"))?,
-            "vsock" => vsock(authority)?,
+            "" => each(authority, tcp)?,
+            "unix" => unix(authority, query.take_all("socket"))?,
+            "vsock" => each(authority, vsock)?,
             _ => return Err(UriError::Scheme(scheme.to_owned())),
         };
+        refuse_list(&transports)?;
+        let fenced_after = query.take_fenced_after(transports.len() > 1)?;
         query.finish(tls.is_some())?;
+        let others = transports.split_off(1);
+        let transport = transports.swap_remove(0);
         Ok(Self {
             transport,
+            others,
+            fenced_after,
             tls,
             export: export(path)?,
         })
     }
+}
+
+/// One server, or several with commas between them. There is at least one.
+fn each(
+    authority: &str,
+    parse: fn(&str) -> Result<Transport, UriError>,
+) -> Result<Vec<Transport>, UriError> {
+    authority.split(',').map(parse).collect()
+}
+
+/// Refuses a list of servers that is too long, or names one twice.
+fn refuse_list(transports: &[Transport]) -> Result<(), UriError> {
+    if transports.len() > SERVERS_MAX {
+        return Err(UriError::Servers);
+    }
+    for (nth, transport) in transports.iter().enumerate() {
+        if transports[..nth].contains(transport) {
+            let name = match transport {
+                Transport::Tcp { host, port } => format!("{host}:{port}"),
+                Transport::Unix(path) => path.display().to_string(),
+                Transport::Vsock { cid, port } => format!("{cid}:{port}"),
+            };
+            return Err(UriError::Twice(name));
+        }
+    }
+    Ok(())
 }
 
 fn tcp(authority: &str) -> Result<Transport, UriError> {
@@ -79,14 +114,15 @@ fn split_port(authority: &str) -> Result<(&str, Option<&str>), UriError> {
     Ok((host, Some(port)))
 }
 
-fn unix(authority: &str, socket: Option<Vec<u8>>) -> Result<Transport, UriError> {
+fn unix(authority: &str, sockets: Vec<Vec<u8>>) -> Result<Vec<Transport>, UriError> {
     if !authority.is_empty() {
         return Err(UriError::HostWithSocket);
     }
-    match socket {
-        Some(path) if !path.is_empty() => Ok(Transport::Unix(to_path(path))),
-        _ => Err(UriError::NoSocket),
+    if sockets.is_empty() || sockets.iter().any(Vec::is_empty) {
+        return Err(UriError::NoSocket);
     }
+    let paths = sockets.into_iter().map(to_path);
+    Ok(paths.map(Transport::Unix).collect())
 }
 
 fn vsock(authority: &str) -> Result<Transport, UriError> {
@@ -133,6 +169,38 @@ impl Query {
     fn take(&mut self, key: &str) -> Option<Vec<u8>> {
         let at = self.0.iter().position(|(other, _)| other == key)?;
         Some(self.0.swap_remove(at).1)
+    }
+
+    /// Every value of a parameter, in order.
+    fn take_all(&mut self, key: &str) -> Vec<Vec<u8>> {
+        let mut values = Vec::new();
+        self.0.retain_mut(|(other, value)| {
+            let is_taken = other == key;
+            if is_taken {
+                values.push(std::mem::take(value));
+            }
+            !is_taken
+        });
+        values
+    }
+
+    fn take_fenced_after(&mut self, has_several: bool) -> Result<Option<Duration>, UriError> {
+        const KEY: &str = "fenced-after";
+        let Some(text) = self.take_text(KEY)? else {
+            return Ok(None);
+        };
+        if !has_several {
+            return Err(UriError::NeedsServers(KEY.to_owned()));
+        }
+        let digits = text.strip_suffix('s').unwrap_or(&text);
+        let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+        let seconds = digits.parse().ok().filter(|_| is_number);
+        let after = seconds.map(Duration::from_secs);
+        let is_valid = |after: &Duration| !after.is_zero() && *after <= FENCED_AFTER_MAX;
+        match after.filter(is_valid) {
+            Some(after) => Ok(Some(after)),
+            None => Err(wrong_value(KEY, &text)),
+        }
     }
 
     fn take_tls(&mut self) -> Result<UriTls, UriError> {

@@ -111,6 +111,8 @@ impl Default for ClientConfig {
 /// How a client is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClientHealth {
+    /// The server that is used, or was last, as a URI; empty before the first one was reached.
+    pub server: String,
     /// Whether requests are being answered, as far as is known.
     pub connected: bool,
     /// Connections in use.

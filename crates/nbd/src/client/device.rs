@@ -52,8 +52,8 @@ impl Cutter {
 }
 
 impl Client {
-    /// Connects to `target` and reads what identifies its disk, so that no request ever goes to another one. Only inside
-    /// [`engine::run`]; the connections live on this core.
+    /// Connects to `target` and reads what identifies its disk, so that no request is ever sent to another one. Of several servers the
+    /// first that answers is used. Only inside [`engine::run`]; the connections live on this core.
     ///
     /// A server that cannot be reached is not waited for. Connections that are lost before the disk is known are made again, as
     /// long as [`ClientConfig::request_timeout`] has not passed since the first attempt began.
@@ -71,7 +71,7 @@ impl Client {
         };
         let mut attempts = 0;
         loop {
-            let error = match connect_all(&target, &config).await {
+            let error = match connect_all(target.servers(), &config).await {
                 Ok(dialed) => {
                     // All further connections are those of a client that was admitted.
                     config.writer = Some(writer.again());
@@ -117,7 +117,7 @@ impl Client {
         };
         let (opening, opened) = oneshot::channel();
         let inbox = Inbox::new(inbox, aborted);
-        let session = Session::new(target, config, dialed, inbox, (shared, opening));
+        let session = Session::new(&target, config, dialed, inbox, (shared, opening));
         drop(engine::spawn(session.run()));
         let shut_down = |_| ClientError::ShutDown {
             target: client.target.clone(),
@@ -182,10 +182,11 @@ impl Client {
     /// fails at the server. Else why the server could not be queried, or not be connected to again.
     pub async fn refresh_size(&self) -> Result<u64, ClientError> {
         let _one_at_a_time = self.shared.refreshing().await;
-        let described = describe(&self.target, self.request_timeout).await?;
+        let target = self.shared.server();
+        let target = target.unwrap_or_else(|| self.target.clone());
+        let described = describe(&target, self.request_timeout).await?;
         let was = self.geometry_now().size;
         let is = block::whole_blocks(described.export.size, self.geometry_now().block_size);
-        let target = self.target.clone();
         if is < was {
             let changed = Changed::Size { was, is };
             return Err(ClientError::Changed { target, changed });

@@ -11,6 +11,7 @@ use nbd_proto::{
     HandshakeFailure, Negotiated, WriterAccess, WriterRefusal,
 };
 
+use crate::client::first_answer::first_answer;
 use crate::client::stream::Stream;
 use crate::client::{ClientError, Target};
 use crate::tls::{ClientTls, Handshake, HandshakeStep, TlsFailure};
@@ -21,11 +22,18 @@ const RECEIVE: usize = 4096;
 /// A connection in transmission on which no request was sent yet.
 #[derive(Debug)]
 pub struct Dialed {
+    server: Target,
     stream: Stream,
     negotiated: Negotiated,
 }
 
 impl Dialed {
+    /// The server that answered, alone.
+    #[must_use]
+    pub const fn server(&self) -> &Target {
+        &self.server
+    }
+
     /// The export.
     #[must_use]
     pub fn export(&self) -> &ExportInfo {
@@ -65,7 +73,7 @@ impl Dialed {
 
 /// Connects to `target` and negotiates its export, as `writer` where the connections of one client must
 /// be known as such; `timeout` limits both together, and what TCP waits for a machine that vanished
-/// later. Only inside [`engine::run`].
+/// later. Of several servers the first that answers is used. Only inside [`engine::run`].
 ///
 /// # Errors
 /// [`ClientError`], which names the target.
@@ -95,11 +103,9 @@ pub(super) async fn dial_as(
     timeout: Duration,
 ) -> Result<Dialed, ClientError> {
     match shake(target, config, timeout).await? {
-        Shaken::Finished(dialed) => Ok(*dialed),
+        (_, Shaken::Finished(dialed)) => Ok(*dialed),
         // The goal is GO, which neither describes nor lists.
-        Shaken::Described(_) | Shaken::Listed(_) => Err(ClientError::Closed {
-            target: target.clone(),
-        }),
+        (target, Shaken::Described(_) | Shaken::Listed(_)) => Err(ClientError::Closed { target }),
     }
 }
 
@@ -114,9 +120,24 @@ pub(super) enum Shaken {
     Listed(Vec<(String, String)>),
 }
 
-/// Connects to `target` and negotiates what `config` says; `timeout` limits both together. The one
-/// way to a server: what is negotiated before the options (TLS) is negotiated here.
+/// Connects to the first server of `target` that answers, and negotiates what `config` says; `timeout` limits both together, for
+/// each server. Returns which one it was. The one way to a server: what is negotiated before the options (TLS) is negotiated here.
 pub(super) async fn shake(
+    target: &Target,
+    config: ClientHandshakeConfig,
+    timeout: Duration,
+) -> Result<(Target, Shaken), ClientError> {
+    let shake = |server: Target| {
+        let config = config.clone();
+        Box::pin(async move {
+            let shaken = shake_one(&server, config, timeout).await?;
+            Ok((server, shaken))
+        })
+    };
+    first_answer(target.servers(), shake).await
+}
+
+async fn shake_one(
     target: &Target,
     config: ClientHandshakeConfig,
     timeout: Duration,
@@ -180,8 +201,12 @@ async fn negotiate(
                 Step::Described(negotiated) => return Ok(Shaken::Described(negotiated)),
                 Step::Listed(exports) => return Ok(Shaken::Listed(exports)),
                 Step::Finished(negotiated) if rest.is_empty() => {
-                    let negotiated = *negotiated;
-                    return Ok(Shaken::Finished(Box::new(Dialed { stream, negotiated })));
+                    let dialed = Dialed {
+                        server: target.clone(),
+                        stream,
+                        negotiated: *negotiated,
+                    };
+                    return Ok(Shaken::Finished(Box::new(dialed)));
                 }
                 Step::Finished(_) => {
                     return Err(ClientError::Chatter {

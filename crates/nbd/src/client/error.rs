@@ -20,6 +20,20 @@ pub enum ClientError {
         /// Why.
         source: Arc<io::Error>,
     },
+    /// None of several servers can be used.
+    #[error("{}", listed(.tried))]
+    NoServer {
+        /// Why, for each, in the order of the attempts.
+        tried: Vec<Self>,
+    },
+    /// The server that was lost may still carry changes out, so that no other one may be written to.
+    #[error(
+        "{last}; no other server is used before it is known that this one has ended: it may still carry out what it has not flushed"
+    )]
+    InDoubt {
+        /// Why the server is not reached.
+        last: Box<Self>,
+    },
     /// Connecting or the handshake took too long.
     #[error("{target}: no answer to the connection within {} s", seconds(.after))]
     HandshakeTimeout {
@@ -212,10 +226,40 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Whether the server may be there again in a moment: it could not be reached, or a connection to it was lost.
-    pub(super) const fn is_outage(&self) -> bool {
+    /// The failures of several servers, of which there is at least one. What another client has done to the disk outweighs
+    /// that a server was not reached.
+    pub(super) fn of_servers(mut failures: Vec<Self>) -> Self {
+        let is_fenced = |error: &Self| matches!(error, Self::Fenced { .. });
+        let is_busy = |error: &Self| matches!(error, Self::Busy { .. });
+        let weighty = failures.iter().position(is_fenced);
+        let weighty = weighty.or_else(|| failures.iter().position(is_busy));
+        match (weighty, failures.len()) {
+            (Some(at), _) => failures.swap_remove(at),
+            (None, 1) => failures.swap_remove(0),
+            (None, _) => Self::NoServer { tried: failures },
+        }
+    }
+
+    /// Whether the server's machine reports that no server is there, or the server that it has no such export: it takes no
+    /// connection of the disk any more.
+    pub(super) fn is_refusal(&self) -> bool {
         match self {
-            Self::FirstVerification { last } => last.is_outage(),
+            Self::Connect { source, .. } => matches!(
+                source.kind(),
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound
+            ),
+            Self::Handshake { failure, .. } => {
+                matches!(failure, HandshakeFailure::UnknownExport { .. })
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the server may be there again in a moment: it could not be reached, or a connection to it was lost.
+    pub(super) fn is_outage(&self) -> bool {
+        match self {
+            Self::FirstVerification { last } | Self::InDoubt { last } => last.is_outage(),
+            Self::NoServer { tried } => tried.iter().any(Self::is_outage),
             Self::Connect { .. }
             | Self::HandshakeTimeout { .. }
             | Self::Lost { .. }
@@ -305,6 +349,12 @@ impl fmt::Display for Changed {
             ),
         }
     }
+}
+
+/// Each failure, with the server that it names.
+fn listed(tried: &[ClientError]) -> String {
+    let texts: Vec<String> = tried.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 fn seconds(duration: &Duration) -> f64 {

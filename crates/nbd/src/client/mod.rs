@@ -36,11 +36,14 @@
 //! * **An export that has less than was promised is waited for** as an unreachable server is: fewer bytes, larger blocks,
 //!   shorter requests, no writes. It may have grown.
 //! * **A size never shrinks.**
+//! * **One server at a time** ([`Target::others`]): all connections lead to the same one, and another one gets no request before it is known
+//!   that the one before carries out nothing more (`session::server_choice`).
 //!
 //! # What it does not do
 //!
 //! It cannot fence: a server that lives on behind a broken network may still carry out a request
-//! of a connection that was given up. It does not notice another writer while it is connected, nor a bitwise copy of
+//! of a connection that was given up. That is why it stays with such a server although others have the disk, unless the address says when
+//! something else fences it (`fenced-after`). It does not notice another writer while it is connected, nor a bitwise copy of
 //! the disk behind a server that names no disk. And it keeps payloads as they were handed in: slices of
 //! large buffers keep those buffers alive until the next flush.
 
@@ -51,6 +54,7 @@ mod dial;
 mod disk;
 mod error;
 mod fingerprint;
+mod first_answer;
 mod session;
 mod stream;
 mod survey;
@@ -61,7 +65,9 @@ pub use context_map::{ContextExtent, ContextMap, read_context};
 pub use device::{Client, Cutter};
 pub use dial::{Dialed, dial};
 pub use error::{Changed, ClientError};
-pub use nbd_proto::{AccessMode, ClientToken, DiskIdentity, UriTls, WriterAccess, WriterPolicy};
+pub use nbd_proto::{
+    AccessMode, ClientToken, DiskId, DiskIdentity, UriTls, WriterAccess, WriterPolicy,
+};
 pub use nbd_proto::{QEMU_ALLOCATION_DEPTH, QEMU_DIRTY_BITMAP};
 pub use survey::{Description, Listed, Survey, Surveyed, describe, list, survey};
 pub use target::{Address, Target};

@@ -49,11 +49,11 @@ impl Plain {
     async fn connect(address: &Address, limit: Duration) -> io::Result<Self> {
         #[cfg(test)]
         if let Some(network) = network::installed() {
-            return network.connect().await.map(Self::Simulated);
+            return network.connect(address).await.map(Self::Simulated);
         }
         match address {
             Address::Tcp { host, port } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                let stream = connect_tcp(host, *port).await?;
                 // A port without a listener in the range of outgoing ports can connect to itself.
                 if stream.local_addr()? == stream.peer_addr()? {
                     return Err(io::ErrorKind::ConnectionRefused.into());
@@ -67,6 +67,22 @@ impl Plain {
             Address::Vsock(address) => vsock::connect(*address).await.map(Self::Unix),
         }
     }
+}
+
+/// Connects to the first of the host's addresses that answers. Reports a refusal only where all of them refuse: then no server
+/// is there.
+async fn connect_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(io::ErrorKind::AddrNotAvailable, "the host has no address");
+    for (nth, address) in tokio::net::lookup_host((host, port)).await?.enumerate() {
+        match TcpStream::connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) if nth == 0 || error.kind() != io::ErrorKind::ConnectionRefused => {
+                failure = error;
+            }
+            Err(_) => {}
+        }
+    }
+    Err(failure)
 }
 
 /// Finds out within `limit` (2 s at least) about a machine that vanished while nothing was under way

@@ -25,7 +25,7 @@ pub struct Listed {
 /// What a server says of one export, and what it agreed to on the way there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// The export that was requested.
+    /// The export, on the server that answered.
     pub target: Target,
     /// Name, description, size, abilities and block sizes.
     pub export: ExportInfo,
@@ -63,13 +63,23 @@ pub struct Surveyed {
 /// # Errors
 /// [`ClientError`], which names the target. A server may refuse to list.
 pub async fn list(target: &Target, timeout: Duration) -> Result<Vec<Listed>, ClientError> {
-    let exports = match ask(target, Goal::List, timeout).await? {
+    let (_, listed) = list_of_one(target, timeout).await?;
+    Ok(listed)
+}
+
+/// The server that answered, and its exports.
+async fn list_of_one(
+    target: &Target,
+    timeout: Duration,
+) -> Result<(Target, Vec<Listed>), ClientError> {
+    let (server, shaken) = ask(target, Goal::List, timeout).await?;
+    let exports = match shaken {
         Shaken::Listed(exports) => exports,
         Shaken::Described(_) | Shaken::Finished(_) => Vec::new(),
     };
     let listed = exports.into_iter();
     let listed = listed.map(|(name, description)| Listed { name, description });
-    Ok(listed.collect())
+    Ok((server, listed.collect()))
 }
 
 /// Queries the export of `target`, without using it. `timeout` limits all of it. Only inside
@@ -79,10 +89,8 @@ pub async fn list(target: &Target, timeout: Duration) -> Result<Vec<Listed>, Cli
 /// [`ClientError`], which names the target.
 pub async fn describe(target: &Target, timeout: Duration) -> Result<Description, ClientError> {
     match ask(target, Goal::Info, timeout).await? {
-        Shaken::Described(negotiated) => Ok(Description::new(target, *negotiated)),
-        Shaken::Finished(_) | Shaken::Listed(_) => Err(ClientError::Closed {
-            target: target.clone(),
-        }),
+        (server, Shaken::Described(negotiated)) => Ok(Description::new(&server, *negotiated)),
+        (target, Shaken::Finished(_) | Shaken::Listed(_)) => Err(ClientError::Closed { target }),
     }
 }
 
@@ -92,11 +100,12 @@ pub async fn describe(target: &Target, timeout: Duration) -> Result<Description,
 /// # Errors
 /// [`ClientError`], if the server does not list. What it does not describe is in the answer.
 pub async fn survey(target: &Target, timeout: Duration) -> Result<Survey, ClientError> {
-    let listed = list(target, timeout).await?;
+    let (server, listed) = list_of_one(target, timeout).await?;
+    let server = &server;
     let described = listed.into_iter().map(|listed| async move {
         let target = Target {
             export: listed.name.clone(),
-            ..target.clone()
+            ..server.clone()
         };
         let described = describe_with_size(&target, timeout).await;
         Surveyed { listed, described }
@@ -114,7 +123,7 @@ async fn describe_with_size(
 ) -> Result<Description, ClientError> {
     let mut described = describe(target, timeout).await?;
     if described.export.size == 0
-        && let Ok(Shaken::Finished(dialed)) = ask(target, Goal::Go, timeout).await
+        && let Ok((_, Shaken::Finished(dialed))) = ask(target, Goal::Go, timeout).await
     {
         let opened = dialed.export();
         described.export.size = opened.size;
@@ -138,7 +147,11 @@ impl Description {
     }
 }
 
-async fn ask(target: &Target, goal: Goal, timeout: Duration) -> Result<Shaken, ClientError> {
+async fn ask(
+    target: &Target,
+    goal: Goal,
+    timeout: Duration,
+) -> Result<(Target, Shaken), ClientError> {
     let config = ClientHandshakeConfig {
         goal,
         framing: Framing::Extended,

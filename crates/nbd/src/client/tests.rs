@@ -17,6 +17,7 @@ mod power;
 mod pure;
 mod reconnect;
 mod resize;
+mod servers;
 mod slow_flush;
 mod stuck_request;
 mod surveys;

@@ -91,7 +91,8 @@ fn is_at(place: &TargetPlace, attachment: &AttachmentLine) -> bool {
 /// The name of the export that `uri` means, if it is one of the server that listens at `listen`.
 fn export_of(uri: &str, listen: &[String]) -> Option<String> {
     let target: Target = uri.parse().ok()?;
-    let is_own = listen.iter().any(|place| is_place(&target.address, place));
+    let is_place = |place: &String| target.addresses().any(|address| is_place(address, place));
+    let is_own = listen.iter().any(is_place);
     is_own.then_some(target.export)
 }
 

@@ -27,6 +27,7 @@ impl Session {
         tracing::info!(target = %self.target, in_flight = self.jobs.len(), "given up");
         self.reconnect.cancel();
         drop(self.pool.abandon());
+        self.abandoned.reset();
         self.phase = Phase::Lost;
         self.unflushed.journal_mut().give_up();
         let shut_down = |target| ClientError::ShutDown { target };

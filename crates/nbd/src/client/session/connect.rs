@@ -8,6 +8,9 @@ use nbd_proto::{
 };
 
 use crate::client::dial::{Dialed, dial_as};
+use crate::client::first_answer::first_answer;
+#[cfg(test)]
+use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::work::PartLimits;
 use crate::client::{ClientConfig, ClientError, Target, limits};
 
@@ -53,14 +56,31 @@ async fn connect_one(
     dial_as(target, wish, timeout).await
 }
 
-/// Makes one connection, and the others if the export allows several. Fewer than wanted will do.
+/// Makes one connection to the first of `servers` that answers, and the others to the same one if the export allows several. Fewer
+/// than wanted will do.
 pub(in crate::client) async fn connect_all(
-    target: &Target,
+    servers: Vec<Target>,
     config: &ClientConfig,
 ) -> Result<Vec<Dialed>, ClientError> {
-    let begun = engine::clock::now();
-    let first = connect_one(target, config.writer, config.request_timeout).await?;
-    let took = engine::clock::now().saturating_duration_since(begun);
+    let first = |server: Target| {
+        let (writer, timeout) = (config.writer, config.request_timeout);
+        Box::pin(async move {
+            let begun = engine::clock::now();
+            let first = connect_one(&server, writer, timeout).await?;
+            let took = engine::clock::now().saturating_duration_since(begun);
+            Ok((first, took))
+        })
+    };
+    #[cfg(test)]
+    let last = servers.last().cloned();
+    let (first, took) = first_answer(servers, first).await?;
+    let target = first.server().clone();
+    #[cfg(test)]
+    let target = match mutation::is_on(Mutation::ConnectionsAnywhere) {
+        true => last.unwrap_or(target),
+        false => target,
+    };
+    let target = &target;
     let patience = (OTHERS_FACTOR * took).max(OTHERS_MIN);
     let patience = patience.min(config.request_timeout);
     let again = config.writer.map(WriterAccess::again);

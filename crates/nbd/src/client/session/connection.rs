@@ -12,6 +12,7 @@ use nbd_proto::{
 
 use crate::client::ClientConfig;
 use crate::client::dial::Dialed;
+use crate::client::session::abandoned_connections::is_ended_by_server;
 use crate::client::session::deadlines::DeadlineBuckets;
 use crate::client::session::fill::ReadBuffer;
 #[cfg(test)]
@@ -78,6 +79,18 @@ pub(crate) struct Connection {
     /// Since when TCP has been seen to ask the server's machine.
     probed_since: Option<Instant>,
     deadlines: DeadlineBuckets,
+    /// The socket failed, and not because the server ended it. The kernel reports that once.
+    has_failed_here: bool,
+}
+
+/// A connection that is given up.
+#[derive(Debug)]
+pub(crate) struct LostConnection {
+    /// What was in flight.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) stream: Stream,
+    /// The socket failed, and not because the server ended it.
+    pub(crate) has_failed_here: bool,
 }
 
 impl Connection {
@@ -102,6 +115,7 @@ impl Connection {
             last_progress: now,
             probed_since: None,
             deadlines: DeadlineBuckets::new(config.request_timeout, config.flush_timeout),
+            has_failed_here: false,
         }
     }
 
@@ -202,8 +216,10 @@ impl Connection {
 
     /// Sends what the socket takes.
     pub(crate) fn send(&mut self, now: Instant) -> io::Result<()> {
-        if self.outbox.send(&self.stream)? > 0 {
-            self.last_progress = now;
+        match self.outbox.send(&self.stream) {
+            Ok(0) => {}
+            Ok(_) => self.last_progress = now,
+            Err(e) => return Err(self.failed(e)),
         }
         Ok(())
     }
@@ -229,7 +245,7 @@ impl Connection {
                 Ok(0) => return Err(Loss::Closed),
                 Ok(count) => total += count,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                Err(e) => return Err(e.into()),
+                Err(e) => return Err(self.failed(e).into()),
             }
             self.last_progress = now;
             self.decode(finished)?;
@@ -330,14 +346,25 @@ impl Connection {
 
     /// Gives the connection up and returns what was in flight. What its socket has not sent yet is
     /// never sent: it may be sent again elsewhere, and must not arrive after that.
-    pub(crate) fn abandon(mut self) -> Vec<Part> {
-        #[cfg(test)]
-        if mutation::is_on(Mutation::AbandonedBytesAreSent) {
-            drop(self.stream);
-            return self.decoder.drain();
+    pub(crate) fn abandon(self) -> Vec<Part> {
+        let lost = self.take_apart();
+        discard(lost.stream);
+        lost.parts
+    }
+
+    /// The same, with the socket, which [`discard`] gives up.
+    pub(crate) fn take_apart(mut self) -> LostConnection {
+        LostConnection {
+            parts: self.decoder.drain(),
+            stream: self.stream,
+            has_failed_here: self.has_failed_here,
         }
-        self.stream.reset();
-        self.decoder.drain()
+    }
+
+    /// The socket failed.
+    fn failed(&mut self, error: io::Error) -> io::Error {
+        self.has_failed_here |= !is_ended_by_server(&error);
+        error
     }
 
     /// Says goodbye.
@@ -356,6 +383,15 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Closes a socket of which nothing more must arrive.
+pub(crate) fn discard(stream: Stream) {
+    #[cfg(test)]
+    if mutation::is_on(Mutation::AbandonedBytesAreSent) {
+        return;
+    }
+    stream.reset();
 }
 
 /// Where the content of a read in flight goes. The decoder announces content of nothing else.

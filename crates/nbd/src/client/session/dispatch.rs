@@ -43,6 +43,9 @@ impl Session {
                 self.jobs.part_done(key, nth, Ok(brought));
                 continue;
             }
+            if part.changes() {
+                self.servers.changed();
+            }
             self.known.sent(&part);
             self.unflushed.sent(&mut part);
             self.pool.push(connection, part, now);

@@ -131,6 +131,7 @@ impl Session {
     /// Drops every connection, and all parts that were to be sent again.
     pub(super) fn drop_parts(&mut self) {
         drop(self.pool.abandon());
+        self.abandoned.reset();
         self.resend.clear();
         self.unflushed.drop_in_flight();
     }

@@ -19,6 +19,7 @@
 //! is over; if its connections are lost meanwhile, the session ends ([`Opening`]). Only in Ready is a request of a caller sent. What was in flight is sent again, behind
 //! the journal and before what is new.
 
+mod abandoned_connections;
 mod abort;
 pub(super) mod allocation;
 mod connect;
@@ -42,6 +43,7 @@ pub(super) mod reconnect;
 mod recovery;
 mod renewal;
 mod replies;
+pub(super) mod server_choice;
 mod shared_state;
 pub(super) mod supersede;
 mod time_limits;
@@ -61,6 +63,7 @@ use tokio::sync::oneshot;
 
 use crate::client::dial::Dialed;
 use crate::client::{ClientConfig, ClientError, Target, limits};
+use abandoned_connections::AbandonedConnections;
 pub(super) use abort::Aborted;
 pub(super) use connect::{connect_all, pause};
 use connection::Finished;
@@ -74,6 +77,7 @@ use known_disk::KnownDisk;
 use mutation::Mutation;
 use pool::ConnectionPool;
 use reconnect::Reconnect;
+use server_choice::ServerChoice;
 pub(super) use shared_state::SharedState;
 use time_limits::LimitTimer;
 use unflushed_writes::UnflushedWrites;
@@ -100,7 +104,7 @@ enum Phase {
         /// Entries in flight.
         out: usize,
         /// Why the server refused one.
-        failure: Option<ClientError>,
+        failure: Option<Box<ClientError>>,
     },
     Lost,
     Dead(Arc<ClientError>),
@@ -108,7 +112,11 @@ enum Phase {
 
 /// The task behind a client.
 pub(super) struct Session {
+    /// The server that is used, or was last.
     target: Target,
+    servers: ServerChoice,
+    /// Of a server that may still write.
+    abandoned: AbandonedConnections,
     config: ClientConfig,
     /// The export as it was first seen, and its size as last seen: what callers were promised.
     export: ExportInfo,
@@ -149,7 +157,7 @@ struct Wake {
 impl Session {
     /// A session on connections that were just made.
     pub(super) fn new(
-        target: Target,
+        target: &Target,
         config: ClientConfig,
         dialed: Vec<Dialed>,
         inbox: Inbox,
@@ -166,7 +174,9 @@ impl Session {
         let now = clock::now();
         let mut session = Self {
             idle_timer: IdleTimer::new(config.request_timeout, config.flush_timeout),
-            target,
+            target: dialed[0].server().clone(),
+            servers: ServerChoice::new(target, dialed[0].server()),
+            abandoned: AbandonedConnections::default(),
             config,
             export,
             inbox,
@@ -229,6 +239,8 @@ impl Session {
             wake.timer = true;
             ready = true;
         }
+        // A doubt may be over with it.
+        ready |= self.abandoned.poll(cx).is_ready();
         if ready {
             Poll::Ready(wake)
         } else {
@@ -253,6 +265,7 @@ impl Session {
         if wake.timer {
             self.check_time(now);
         }
+        self.end_doubt(now);
         self.advance(now);
     }
 
@@ -356,6 +369,10 @@ impl Session {
             let outage = self.reconnect.outage();
             state.health.connected = outage.is_none() && self.is_usable() && !self.is_over();
             state.health.connections = self.pool.len();
+            if self.is_usable() && state.server.as_ref() != Some(&self.target) {
+                state.health.server = self.target.to_string();
+                state.server = Some(self.target.clone());
+            }
             state.health.reconnects = self.reconnect.count();
             state.health.unflushed = self.unflushed.journal().cost();
             state.health.flush_failed = self.unflushed.has_failed();

@@ -40,6 +40,12 @@ pub(in crate::client) enum Mutation {
     NoTimeLimits,
     /// A client that was fenced tries again as if the server were unreachable.
     FencedIsUnreachable,
+    /// Another server is used although the one before may still write.
+    ServersAreNotDoubted,
+    /// A server that takes no connection any more counts as ended, although it has not ended those that it has.
+    RefusalIsTheEnd,
+    /// Connections of one client lead to several servers.
+    ConnectionsAnywhere,
 }
 
 thread_local! {

@@ -4,7 +4,7 @@ use std::io;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use crate::client::session::connection::{Connection, Finished, Loss};
+use crate::client::session::connection::{Connection, Finished, Loss, LostConnection};
 use crate::client::session::work::{Part, PartLimits};
 
 /// Below this many bytes in flight a connection gets the next request, so that small requests
@@ -163,6 +163,12 @@ impl ConnectionPool {
     pub(crate) fn abandon(&mut self) -> Vec<Part> {
         let lost = self.connections.drain(..);
         lost.flat_map(Connection::abandon).collect()
+    }
+
+    /// The same, with the sockets.
+    pub(crate) fn take_apart(&mut self) -> Vec<LostConnection> {
+        let lost = self.connections.drain(..);
+        lost.map(Connection::take_apart).collect()
     }
 
     /// Takes all of them out, to be closed in good order.

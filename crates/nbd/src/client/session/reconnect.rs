@@ -60,24 +60,19 @@ impl Reconnect {
         }
     }
 
-    /// Whether the last error of the outage reads like this one.
-    pub(crate) fn is_known(&self, error: &ClientError) -> bool {
-        let outage = self.outage.as_ref();
-        outage.is_some_and(|outage| outage.last.to_string() == error.to_string())
-    }
-
     /// The server answers callers again.
     pub(crate) fn end_outage(&mut self) {
         self.outage = None;
     }
 
-    /// Starts to connect, at once where the connections that were lost had lived for a while. `lived`: for how long.
-    pub(crate) fn start(&mut self, target: Target, config: ClientConfig, lived: Duration) {
+    /// Starts to connect to the first of `servers` that answers, at once where the connections that were lost had lived for a while.
+    /// `lived`: for how long.
+    pub(crate) fn start(&mut self, servers: Vec<Target>, config: ClientConfig, lived: Duration) {
         let failed = self.outage.as_ref().map_or(0, |outage| outage.attempts);
         let attempts = failed.max(u32::from(lived < SHORT_LIFE));
         self.attempt = Some(Box::pin(async move {
             clock::sleep(pause(attempts)).await;
-            connect_all(&target, &config).await
+            connect_all(servers, &config).await
         }));
     }
 

@@ -1,4 +1,5 @@
-//! Around a lost connection: giving up what is left, coming back, writing again what may be lost.
+//! Around a lost connection: giving up what is left, coming back, to the same server or another one of the disk, writing again what may
+//! be lost.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,7 +38,7 @@ impl Session {
         }
         tracing::warn!(in_flight = self.jobs.len(), "{error}; connecting again");
         self.shared.change_epoch();
-        for part in self.pool.abandon() {
+        for part in self.abandon_connections(now) {
             self.keep(part, &error, now);
         }
         for part in self.unflushed.abandon_flushes() {
@@ -55,6 +56,24 @@ impl Session {
             self.redial(now);
             self.fail_if_gone(now);
         }
+    }
+
+    /// Gives the connections up and returns what was in flight. Those to a server that may still write are kept until it has ended.
+    fn abandon_connections(&mut self, now: Instant) -> Vec<Part> {
+        let (mut parts, mut streams, mut is_unknown) = (Vec::new(), Vec::new(), false);
+        for lost in self.pool.take_apart() {
+            parts.extend(lost.parts);
+            streams.push(lost.stream);
+            is_unknown |= lost.has_failed_here;
+        }
+        let in_flight = parts.iter().filter(|part| part.changes()).count();
+        let unflushed = self.unflushed.journal().unflushed();
+        self.servers.lost(in_flight, unflushed, now);
+        self.abandoned.replace(streams, is_unknown);
+        if !self.servers.is_in_doubt(false, now) {
+            self.abandoned.reset();
+        }
+        parts
     }
 
     /// Keeps a part without an answer, to be sent again, unless that was done for long enough.
@@ -78,6 +97,8 @@ impl Session {
                     // Where the journal was not empty, the caller ends the disk.
                     self.flush_failed();
                 }
+                // What the sockets have not sent of it is never sent.
+                self.abandoned.reset();
                 self.jobs.part_done(key, nth, Err(failure));
             }
             // The journal still has it.
@@ -92,10 +113,23 @@ impl Session {
         self.reconnect.note(error, now);
     }
 
-    /// Starts to connect again.
+    /// Starts to connect again, to the servers that may be used now.
     pub(super) fn redial(&mut self, now: Instant) {
-        let (target, config) = (self.target.clone(), self.config.clone());
-        self.reconnect.start(target, config, self.pool.age(now));
+        let servers = self.servers.candidates(self.abandoned.have_ended(), now);
+        let config = self.config.clone();
+        self.reconnect.start(servers, config, self.pool.age(now));
+    }
+
+    /// Starts to connect to all servers once the one that was lost is known to have ended, although an attempt to reach it is under
+    /// way.
+    pub(super) fn end_doubt(&mut self, now: Instant) {
+        let waits = matches!(self.phase, Phase::Lost) && self.closing.is_none();
+        if waits
+            && self.servers.has_doubt()
+            && !self.servers.is_in_doubt(self.abandoned.have_ended(), now)
+        {
+            self.redial(now);
+        }
     }
 
     /// An attempt to come back is over.
@@ -120,10 +154,20 @@ impl Session {
             }
             Err(error) => {
                 tracing::debug!("{error}");
+                self.servers.attempt_failed(&error);
+                let is_in_doubt = self.servers.is_in_doubt(self.abandoned.have_ended(), now);
+                let error = match is_in_doubt && self.servers.has_several() {
+                    true => ClientError::InDoubt {
+                        last: Box::new(error),
+                    },
+                    false => error,
+                };
                 self.attempt_failed(error, now);
                 return;
             }
         };
+        self.servers.connected(dialed[0].server());
+        self.target = dialed[0].server().clone();
         let server = dialed[0].disk().clone();
         let limits = part_limits(&self.export, &dialed);
         let changed = self.changed(&dialed).or_else(|| self.too_small(&limits));
@@ -131,6 +175,7 @@ impl Session {
             match changed {
                 // What a server has while its disk is not ready is not the disk: it may be a file below its mount point.
                 Some(changed) if self.writes_to_repeat() == 0 => self.wait_for_export(changed, now),
+                _ if self.servers.has_several() => self.wait_for_export(another, now),
                 _ => {
                     let (target, changed) = (self.target.clone(), another);
                     self.die(ClientError::Changed { target, changed }, now);
@@ -142,6 +187,8 @@ impl Session {
             self.wait_for_export(changed, now);
             return;
         }
+        // Before anything is sent again.
+        self.abandoned.reset();
         self.reconnect.attempt_succeeded();
         let smallest = dialed.iter().map(|dialed| dialed.export().size).min();
         self.take_connections(dialed, now);
@@ -153,6 +200,10 @@ impl Session {
         let journal = self.unflushed.journal_mut();
         journal.supersede();
         let (next, end) = (journal.first(), journal.mark());
+        let has_moved = self.servers.accept();
+        if has_moved {
+            tracing::warn!("{} has the disk from now on", self.target);
+        }
         if self.reconnect.count() > 0 {
             tracing::info!(
                 target = %self.target,
@@ -180,8 +231,12 @@ impl Session {
     /// ready. It counts as unreachable, and nothing is sent to it.
     fn wait_for_export(&mut self, changed: Changed, now: Instant) {
         let target = self.target.clone();
-        let error = ClientError::Changed { target, changed };
-        if !self.reconnect.is_known(&error) {
+        self.refuse_server(ClientError::Changed { target, changed }, now);
+    }
+
+    /// The server that was reached has not the disk as callers know it. Another one is tried next, or it again.
+    pub(super) fn refuse_server(&mut self, error: ClientError, now: Instant) {
+        if self.servers.refuse(&error.to_string()) {
             tracing::warn!("{error}; waits until it is as it was");
         }
         self.attempt_failed(error, now);
@@ -241,7 +296,7 @@ impl Session {
             return false;
         }
         if let Some(error) = failure.take() {
-            self.die(error, now);
+            self.die(*error, now);
             return false;
         }
         if *next >= *end {
@@ -256,6 +311,7 @@ impl Session {
         *next += batch.len() as u64;
         *out = batch.len();
         let connections = self.pool.len();
+        self.servers.changed();
         for (nth, part) in batch.into_iter().enumerate() {
             self.pool.push(nth % connections, part, now);
         }
@@ -279,6 +335,6 @@ impl Session {
             .clone()
             .unwrap_or_else(|| error.to_string());
         let target = self.target.clone();
-        failure.get_or_insert(ClientError::Replay { target, why });
+        failure.get_or_insert(Box::new(ClientError::Replay { target, why }));
     }
 }

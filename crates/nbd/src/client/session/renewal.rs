@@ -40,6 +40,10 @@ impl Session {
         for connection in self.pool.take() {
             drop(engine::spawn(say_goodbye(self.target.clone(), connection)));
         }
+        // What was not flushed there stays with its server.
+        self.abandoned.replace(Vec::new(), false);
+        self.servers
+            .lost(0, self.unflushed.journal().unflushed(), now);
         self.phase = Phase::Lost;
         self.redial(now);
     }

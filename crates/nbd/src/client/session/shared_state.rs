@@ -7,12 +7,14 @@ use std::time::Instant;
 use block::{Geometry, GrowingGeometry};
 use engine::clock;
 
-use crate::client::ClientHealth;
+use crate::client::{ClientHealth, Target};
 
 #[derive(Debug, Default)]
 pub(crate) struct PublishedState {
     pub(crate) health: ClientHealth,
     pub(crate) outage_since: Option<Instant>,
+    /// The server that is used, or was last.
+    pub(crate) server: Option<Target>,
 }
 
 /// Written by the session, read by anyone.
@@ -72,6 +74,11 @@ impl SharedState {
             .outage_since
             .map(|since| clock::now().duration_since(since));
         health
+    }
+
+    /// The server that is used, or was last.
+    pub(crate) fn server(&self) -> Option<Target> {
+        self.state().server.clone()
     }
 
     pub(crate) fn reports_extents(&self) -> bool {

@@ -160,6 +160,10 @@ impl Session {
             self.keep_first_disk(&verification);
         } else if let Some(error) = self.refuse_disk(&verification) {
             match error {
+                ClientError::Changed { .. } if self.servers.has_several() => {
+                    drop(self.pool.abandon());
+                    self.refuse_server(error, now);
+                }
                 ClientError::Changed { .. } => self.die(error, now),
                 error => self.lose(error, now),
             }

@@ -69,6 +69,8 @@ async fn says(words: Vec<u8>) -> Target {
         std::future::pending::<()>().await;
     }));
     Target {
+        others: Vec::new(),
+        fenced_after: None,
         address: Address::Tcp {
             host: "localhost".to_owned(),
             port,

@@ -45,6 +45,8 @@ impl Wire {
 
     pub(super) fn target(&self) -> Target {
         Target {
+            others: Vec::new(),
+            fenced_after: None,
             address: Address::Tcp {
                 host: "127.0.0.1".to_owned(),
                 port: self.port,

@@ -46,6 +46,8 @@ async fn ours(
     mode: AccessMode,
 ) -> Result<Arc<Client>, ClientError> {
     let target = Target {
+        others: Vec::new(),
+        fenced_after: None,
         address: Address::Tcp {
             host: address.ip().to_string(),
             port: address.port(),

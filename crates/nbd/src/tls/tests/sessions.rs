@@ -61,6 +61,8 @@ fn one() -> Vec<(Export, Rules)> {
 
 pub(super) fn target(address: SocketAddr, export: &str, certificates: Option<&Path>) -> Target {
     Target {
+        others: Vec::new(),
+        fenced_after: None,
         address: Address::Tcp {
             host: "localhost".to_owned(),
             port: address.port(),

@@ -113,6 +113,8 @@ pub(super) fn under_tls(
         }
     };
     Target {
+        others: Vec::new(),
+        fenced_after: None,
         address,
         export: target.export,
         tls: Some(tls),
@@ -149,6 +151,8 @@ pub(super) fn uri(place: &ListenAddress, name: &str, host: &str) -> Target {
         }),
     };
     Target {
+        others: Vec::new(),
+        fenced_after: None,
         address,
         export: name.to_owned(),
         tls: None,

@@ -360,8 +360,10 @@ fn refuse_collision(claims: &[FileClaim]) -> Result<()> {
 
 /// A target with absolute paths: a process that serves a disk may change its working directory.
 pub(crate) fn lasting(mut target: Target) -> io::Result<Target> {
-    if let Address::Unix(path) = &mut target.address {
-        *path = std::path::absolute(&*path)?;
+    for address in std::iter::once(&mut target.address).chain(&mut target.others) {
+        if let Address::Unix(path) = address {
+            *path = std::path::absolute(&*path)?;
+        }
     }
     let tls = target.tls.as_mut();
     if let Some(folder) = tls.and_then(|tls| tls.certificates.as_mut()) {

@@ -215,6 +215,8 @@ impl Fake {
 
     pub(super) fn target(&self) -> Target {
         Target {
+            others: Vec::new(),
+            fenced_after: None,
             address: Address::Unix(self.socket()),
             export: String::new(),
             tls: None,

@@ -26,6 +26,8 @@ const SOON: Duration = Duration::from_secs(10);
 
 fn unix(path: &Path, export: &str) -> Target {
     Target {
+        others: Vec::new(),
+        fenced_after: None,
         address: Address::Unix(path.to_owned()),
         export: export.to_owned(),
         tls: None,

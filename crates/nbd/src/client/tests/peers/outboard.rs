@@ -42,6 +42,8 @@ fn served<F: Future<Output = ()>>(
         let serve =
             engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
         let target = Target {
+            others: Vec::new(),
+            fenced_after: None,
             address: Address::Tcp {
                 host: address.ip().to_string(),
                 port: address.port(),

@@ -70,6 +70,8 @@ struct State {
     may_fail: bool,
     /// Another client has the disk.
     is_taken_over: bool,
+    /// The host that got the last change.
+    writer: Option<usize>,
     failures: u64,
     flushes: u64,
     late: u64,
@@ -110,6 +112,7 @@ impl Checker {
                 flushed: 0,
                 may_fail,
                 is_taken_over: false,
+                writer: None,
                 failures: 0,
                 flushes: 0,
                 late: 0,
@@ -345,8 +348,8 @@ impl Checker {
         }
     }
 
-    /// A server received this.
-    pub(super) fn received(&self, disk: u32, received: &Received, sent: Taken) {
+    /// A server on the host numbered `place` received this.
+    pub(super) fn received(&self, (place, disk): (usize, u32), received: &Received, sent: Taken) {
         let command = received.request.command;
         if !matches!(
             command,
@@ -354,7 +357,7 @@ impl Checker {
         ) {
             return;
         }
-        let state = lock(&self.state);
+        let mut state = lock(&self.state);
         let range = received.range();
         let what = format!("{command:?} of {range:?}");
         if disk != state.disk.number || state.is_taken_over {
@@ -363,6 +366,7 @@ impl Checker {
                 .violate(Invariant::OnlyTheAttachedDiskIsWritten, detail);
             return;
         }
+        state.writer = Some(place);
         let mut same = state
             .requests
             .iter()
@@ -374,6 +378,21 @@ impl Checker {
         } else if sent.is_stale || !same.any(|one| state.may_be_sent(one, sent.stamp)) {
             self.record
                 .violate(Invariant::FailedRequestsAreNotSent, what);
+        }
+    }
+
+    /// The number of the host that got the last change.
+    pub(super) fn last_writer(&self) -> Option<usize> {
+        lock(&self.state).writer
+    }
+
+    /// A server on the host numbered `place` carries a change out.
+    pub(super) fn executed(&self, place: usize, disk: u32) {
+        let state = lock(&self.state);
+        let is_other = state.writer.is_some_and(|writer| writer != place);
+        if is_other && disk == state.disk.number {
+            let detail = format!("host {place}, of {:?}", state.writer);
+            self.record.violate(Invariant::OneServerAtATime, detail);
         }
     }
 

@@ -210,7 +210,7 @@ impl World {
     }
 
     /// Time for which something is away.
-    async fn outage(&mut self) {
+    pub(super) async fn outage(&mut self) {
         let config = &self.shape.config;
         // Beyond what requests wait, if they do not wait forever.
         let long = config.reconnect_for.min(Duration::from_secs(40)) + 2 * config.request_timeout;

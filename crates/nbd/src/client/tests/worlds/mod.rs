@@ -1,5 +1,5 @@
 //! Seeded worlds: a client, its callers, servers with page cache and medium, and a network between them
-//! that cuts, delays, loses and reorders.
+//! that cuts, delays, loses and reorders. In worlds of two hosts, each has servers of the disk, and the client may use either.
 //!
 //! One seed is one world. It runs on one thread by a clock that is stopped while anything can be
 //! done; neither time nor chance come from outside, so that a seed always plays the same events. The
@@ -23,6 +23,7 @@ mod checker;
 mod disk;
 mod faults;
 mod handshake;
+mod moves;
 mod mutations;
 pub(in crate::client) mod network;
 mod pipe;
@@ -65,16 +66,26 @@ impl Played {
     }
 }
 
-fn play(seed: u64) -> Played {
-    play_with(None, seed)
+/// Which worlds are played: a seed makes one of each kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// One address has servers of the disk.
+    OneHost,
+    /// Two have.
+    TwoHosts,
+}
+
+fn play(kind: Kind, seed: u64) -> Played {
+    play_with(None, kind, seed)
 }
 
 /// Plays a world with a fault of the client turned on.
-fn play_with(mutation: Option<Mutation>, seed: u64) -> Played {
+fn play_with(mutation: Option<Mutation>, kind: Kind, seed: u64) -> Played {
     mutation::set(mutation);
     let record = Arc::new(Record::new());
     let world = async {
-        let world = World::new(seed, Arc::clone(&record)).await;
+        let has_two_hosts = kind == Kind::TwoHosts;
+        let world = World::new(seed, has_two_hosts, Arc::clone(&record)).await;
         world.run().await
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -95,7 +106,7 @@ fn play_with(mutation: Option<Mutation>, seed: u64) -> Played {
 
 /// Plays every `SHARES`th world from `first` on, and reports all that violate an invariant, the first with
 /// its events.
-fn play_share(first: u64) {
+fn play_share(kind: Kind, first: u64) {
     let selected = WorldSeeds::from_env();
     let seeds: Vec<u64> = match selected.only {
         Some(seed) => (seed % SHARES == first)
@@ -112,9 +123,9 @@ fn play_share(first: u64) {
     let mut failed = Vec::new();
     let mut events = None;
     for seed in seeds {
-        let played = play(seed);
+        let played = play(kind, seed);
         if let Some(failure) = played.failure() {
-            failed.push(format!("world {seed}: {failure}"));
+            failed.push(format!("world {seed} ({kind:?}): {failure}"));
             events.get_or_insert((seed, played.events));
         }
     }
@@ -130,26 +141,48 @@ fn play_share(first: u64) {
 #[test]
 fn a_seed_plays_the_same_events_each_time() {
     for seed in 0..TWICE {
-        assert_eq!(play(seed), play(seed), "world {seed}");
+        for kind in [Kind::OneHost, Kind::TwoHosts] {
+            assert_eq!(play(kind, seed), play(kind, seed), "world {seed}, {kind:?}");
+        }
     }
 }
 
 #[test]
 fn the_first_share_of_the_worlds_keeps_every_invariant() {
-    play_share(0);
+    play_share(Kind::OneHost, 0);
 }
 
 #[test]
 fn the_second_share_of_the_worlds_keeps_every_invariant() {
-    play_share(1);
+    play_share(Kind::OneHost, 1);
 }
 
 #[test]
 fn the_third_share_of_the_worlds_keeps_every_invariant() {
-    play_share(2);
+    play_share(Kind::OneHost, 2);
 }
 
 #[test]
 fn the_last_share_of_the_worlds_keeps_every_invariant() {
-    play_share(3);
+    play_share(Kind::OneHost, 3);
+}
+
+#[test]
+fn the_first_share_of_the_worlds_of_two_hosts_keeps_every_invariant() {
+    play_share(Kind::TwoHosts, 0);
+}
+
+#[test]
+fn the_second_share_of_the_worlds_of_two_hosts_keeps_every_invariant() {
+    play_share(Kind::TwoHosts, 1);
+}
+
+#[test]
+fn the_third_share_of_the_worlds_of_two_hosts_keeps_every_invariant() {
+    play_share(Kind::TwoHosts, 2);
+}
+
+#[test]
+fn the_last_share_of_the_worlds_of_two_hosts_keeps_every_invariant() {
+    play_share(Kind::TwoHosts, 3);
 }

@@ -1,13 +1,18 @@
 //! Each fault of the client that a [`Mutation`] turns on is found by the worlds that CI plays.
 
 use super::record::Invariant::{self, *};
-use super::{WORLDS, play_with};
+use super::{Kind, WORLDS, play_with};
 use crate::client::session::mutation::Mutation;
 
 /// Plays worlds with `mutation` until one violates an invariant, which has to be one of `expected`.
 #[track_caller]
 fn is_found(mutation: Mutation, expected: &[Invariant]) {
-    let mut worlds = (0..WORLDS).map(|seed| (seed, play_with(Some(mutation), seed)));
+    is_found_in(Kind::OneHost, mutation, expected);
+}
+
+#[track_caller]
+fn is_found_in(kind: Kind, mutation: Mutation, expected: &[Invariant]) {
+    let mut worlds = (0..WORLDS).map(|seed| (seed, play_with(Some(mutation), kind, seed)));
     let found = worlds.find_map(|(seed, played)| Some((seed, played.violation?)));
     let Some((seed, violation)) = found else {
         panic!("no world finds {mutation:?}");
@@ -93,4 +98,17 @@ fn worlds_find_bytes_that_are_sent_after_their_connection_was_given_up() {
 fn worlds_find_requests_that_never_end() {
     is_found(Mutation::NoTimeLimits, &[EveryRequestEnds]);
     is_found(Mutation::FencedIsUnreachable, &[EveryRequestEnds]);
+}
+
+#[test]
+fn worlds_find_a_client_that_uses_another_server_before_the_one_before_has_ended() {
+    let expected = [OneServerAtATime];
+    is_found_in(Kind::TwoHosts, Mutation::ServersAreNotDoubted, &expected);
+    is_found_in(Kind::TwoHosts, Mutation::RefusalIsTheEnd, &expected);
+}
+
+#[test]
+fn worlds_find_a_client_whose_connections_lead_to_several_servers() {
+    let expected = [OneServerAtATime];
+    is_found_in(Kind::TwoHosts, Mutation::ConnectionsAnywhere, &expected);
 }

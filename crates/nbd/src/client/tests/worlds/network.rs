@@ -1,4 +1,4 @@
-//! [`Network`]: the simulated network between the client and one address, and its connections.
+//! [`Network`]: the simulated network between the client and the addresses of its servers, and its connections.
 //!
 //! A world installs its network for its thread; `Stream::connect` then makes [`Socket`]s on it.
 //!
@@ -25,6 +25,7 @@ use engine::clock;
 use super::pipe::{Ending, Pipe, Taken};
 use super::record::{Record, lock};
 use super::server::Process;
+use crate::client::Address;
 
 thread_local! {
     static NETWORK: RefCell<Option<Arc<Network>>> = const { RefCell::new(None) };
@@ -53,7 +54,10 @@ pub(super) enum Reach {
     Lost,
 }
 
-/// The network to one address.
+/// Hosts of servers. Most worlds use the first alone.
+pub(super) const HOSTS: [&str; 2] = ["disk.example", "other.example"];
+
+/// The network to the addresses of the servers, which are numbered as [`HOSTS`] are.
 #[derive(Debug)]
 pub(in crate::client) struct Network {
     record: Arc<Record>,
@@ -65,8 +69,8 @@ struct NetworkState {
     rng: fastrand::Rng,
     /// Milliseconds that bytes need, at most.
     latency_max: u64,
-    reach: Reach,
-    listener: Option<Arc<Process>>,
+    reach: [Reach; HOSTS.len()],
+    listeners: [Option<Arc<Process>>; HOSTS.len()],
     links: Vec<Arc<Link>>,
 }
 
@@ -81,8 +85,8 @@ impl Network {
             state: Mutex::new(NetworkState {
                 rng: fastrand::Rng::with_seed(seed),
                 latency_max,
-                reach: Reach::Open,
-                listener: None,
+                reach: [Reach::Open; HOSTS.len()],
+                listeners: [const { None }; HOSTS.len()],
                 links: Vec::new(),
             }),
         });
@@ -90,15 +94,20 @@ impl Network {
         (network, Installed)
     }
 
-    /// Connects to the server that listens.
-    pub(in crate::client) async fn connect(&self) -> io::Result<Socket> {
+    /// Connects to the server that listens there.
+    pub(in crate::client) async fn connect(&self, address: &Address) -> io::Result<Socket> {
+        let Address::Tcp { host, .. } = address else {
+            panic!("a world has hosts only");
+        };
+        let place = HOSTS.iter().position(|known| known == host);
+        let place = place.expect("a world knows its hosts");
         let latency = {
             let mut state = lock(&self.state);
             let max = state.latency_max;
             Duration::from_millis(state.rng.u64(0..=max))
         };
         clock::sleep(latency).await;
-        let Some((link, process)) = self.link()? else {
+        let Some((link, process)) = self.link(place)? else {
             return std::future::pending().await;
         };
         self.record.log(format_args!(
@@ -111,31 +120,45 @@ impl Network {
     }
 
     /// A link to the server that listens; `None`: no answer ever comes.
-    fn link(&self) -> io::Result<Option<(Arc<Link>, Arc<Process>)>> {
+    fn link(&self, place: usize) -> io::Result<Option<(Arc<Link>, Arc<Process>)>> {
         let mut state = lock(&self.state);
-        if state.reach == Reach::Lost {
+        if state.reach[place] == Reach::Lost {
             return Ok(None);
         }
-        let Some(process) = state.listener.clone() else {
+        let Some(process) = state.listeners[place].clone() else {
             return Err(io::ErrorKind::ConnectionRefused.into());
         };
         let number = state.links.len() as u64 + 1;
         let seed = state.rng.u64(..);
-        let link = Link::new(number, seed, state.latency_max, Arc::clone(&self.record));
+        let mut link = Link::new(number, seed, state.latency_max, Arc::clone(&self.record));
+        link.place = place;
+        let link = Arc::new(link);
         state.links.push(Arc::clone(&link));
         Ok(Some((link, process)))
     }
 
     pub(super) fn listen(&self, process: Option<Arc<Process>>) {
-        lock(&self.state).listener = process;
+        self.listen_at(0, process);
+    }
+
+    pub(super) fn listen_at(&self, place: usize, process: Option<Arc<Process>>) {
+        lock(&self.state).listeners[place] = process;
     }
 
     pub(super) fn listener(&self) -> Option<Arc<Process>> {
-        lock(&self.state).listener.clone()
+        self.listener_at(0)
+    }
+
+    pub(super) fn listener_at(&self, place: usize) -> Option<Arc<Process>> {
+        lock(&self.state).listeners[place].clone()
     }
 
     pub(super) fn set_reach(&self, reach: Reach) {
-        lock(&self.state).reach = reach;
+        self.set_reach_of(0, reach);
+    }
+
+    pub(super) fn set_reach_of(&self, place: usize, reach: Reach) {
+        lock(&self.state).reach[place] = reach;
     }
 
     /// Connections that both sides may still use.
@@ -154,6 +177,8 @@ impl Network {
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) number: u64,
+    /// The number of the host.
+    pub(super) place: usize,
     record: Arc<Record>,
     state: Mutex<LinkState>,
 }
@@ -183,11 +208,12 @@ impl LinkState {
 }
 
 impl Link {
-    fn new(number: u64, seed: u64, latency_max: u64, record: Arc<Record>) -> Arc<Self> {
+    fn new(number: u64, seed: u64, latency_max: u64, record: Arc<Record>) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let capacity = 1 << rng.u32(9..17);
-        Arc::new(Self {
+        Self {
             number,
+            place: 0,
             record,
             state: Mutex::new(LinkState {
                 rng,
@@ -199,7 +225,7 @@ impl Link {
                 server_open: true,
                 fenced: false,
             }),
-        })
+        }
     }
 
     fn is_open(&self) -> bool {

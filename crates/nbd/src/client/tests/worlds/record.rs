@@ -22,6 +22,8 @@ pub(super) enum Invariant {
     OnlyTheAttachedDiskIsWritten,
     /// Only requests of callers are sent, with their data.
     OnlyRequestsOfCallersAreSent,
+    /// No server carries a change out after another server of the disk received one.
+    OneServerAtATime,
     /// Every request ends.
     EveryRequestEnds,
     /// A request fails only where the disk, the network or the configuration gave a reason.
@@ -37,6 +39,7 @@ impl fmt::Display for Invariant {
             Self::FailedRequestsAreNotSent => "a request was sent after it failed",
             Self::OnlyTheAttachedDiskIsWritten => "another disk is written",
             Self::OnlyRequestsOfCallersAreSent => "a request that no caller made is sent",
+            Self::OneServerAtATime => "a server writes after another one was written to",
             Self::EveryRequestEnds => "a request never ends",
             Self::FailuresHaveAReason => "a request failed without a reason",
         })

@@ -3,6 +3,7 @@
 //! It speaks the protocol by `nbd_proto` and carries out the requests of a connection at once, in
 //! any order. It goes on with what it has received of a connection that its client gave up.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -63,8 +64,9 @@ pub(super) struct Process {
     resumed: Notify,
     faults: Mutex<Faults>,
     rng: Mutex<fastrand::Rng>,
-    /// Links that came over its life.
+    /// Links that came over its life, and the requests of each that are not over.
     links: Mutex<Vec<Arc<Link>>>,
+    in_flight: Mutex<HashMap<u64, usize>>,
     own: std::sync::Weak<Self>,
 }
 
@@ -88,6 +90,7 @@ impl Process {
             faults: Mutex::default(),
             rng: Mutex::new(fastrand::Rng::with_seed(seed)),
             links: Mutex::default(),
+            in_flight: Mutex::default(),
             own: own.clone(),
         })
     }
@@ -111,6 +114,11 @@ impl Process {
         }));
     }
 
+    /// Whether connections came to it on this host.
+    pub(super) fn is_at(&self, place: usize) -> bool {
+        lock(&self.links).iter().any(|link| link.place == place)
+    }
+
     pub(super) fn is_alive(&self) -> bool {
         self.alive.load(Ordering::Relaxed)
     }
@@ -132,6 +140,27 @@ impl Process {
         }
     }
 
+    /// It ends in good order: each connection is closed when what was received of it is over. The caller lets no further ones come.
+    pub(super) fn stop(&self) {
+        let Some(own) = self.own.upgrade() else {
+            return;
+        };
+        drop(engine::spawn(async move {
+            let links = lock(&own.links).clone();
+            for link in links {
+                while own.is_alive()
+                    && lock(&own.in_flight)
+                        .get(&link.number)
+                        .is_some_and(|n| *n > 0)
+                {
+                    clock::sleep(Duration::from_millis(1)).await;
+                }
+                link.hang_up();
+            }
+            own.kill();
+        }));
+    }
+
     /// The machine loses power; the caller cuts the disk's.
     pub(super) fn lose_power(&self) {
         self.alive.store(false, Ordering::Relaxed);
@@ -145,6 +174,13 @@ impl Process {
         for link in lock(&self.links).iter() {
             link.machine_is_back();
         }
+    }
+
+    /// The same of the connections that led to one host.
+    pub(super) fn machine_is_back_at(&self, place: usize) {
+        let links = lock(&self.links);
+        let of_host = links.iter().filter(|link| link.place == place);
+        of_host.for_each(|link| link.machine_is_back());
     }
 
     pub(super) fn pause(&self, paused: bool) {
@@ -227,11 +263,14 @@ impl Process {
             }
             let received = Received::new(request, &payload);
             self.log(link, &received);
-            self.checker.received(self.disk.number, &received, sent);
+            self.checker
+                .received((link.place, self.disk.number), &received, sent);
+            *lock(&self.in_flight).entry(link.number).or_default() += 1;
             let (own, link) = (Arc::clone(self), Arc::clone(link));
             let negotiated = Arc::clone(&negotiated);
             drop(engine::spawn(async move {
                 own.carry_out(&link, &negotiated, received).await;
+                *lock(&own.in_flight).entry(link.number).or_default() -= 1;
             }));
         }
     }
@@ -333,6 +372,7 @@ impl Process {
         let request = &received.request;
         match request.command {
             Command::Write | Command::WriteZeroes | Command::Trim => {
+                self.checker.executed(link.place, self.disk.number);
                 let mut content = received.content.clone();
                 if request.command == Command::Trim {
                     self.keep_some(received.range(), &mut content);

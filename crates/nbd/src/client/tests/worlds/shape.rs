@@ -48,6 +48,8 @@ pub(super) struct Shape {
     pub(super) latency_max: u64,
     /// Bytes that the client keeps to write them again, if not as many as the product.
     pub(super) journal_max: Option<u64>,
+    /// Two hosts have servers of the disk.
+    pub(super) has_two_hosts: bool,
 }
 
 impl Shape {
@@ -98,6 +100,32 @@ impl Shape {
             faults: rng.usize(2..9),
             latency_max: [0, 10, 400][rng.usize(0..3)],
             journal_max: (rng.u8(0..4) == 0).then_some(16 << 10),
+            has_two_hosts: false,
+        }
+    }
+
+    /// A world of two hosts that have servers of the disk. A client that has nothing to recognize it by would use neither.
+    pub(super) fn of_two_hosts(rng: &mut fastrand::Rng) -> Self {
+        let shape = Self::new(rng);
+        let is_gentle = shape.severity == Severity::Gentle;
+        let is_blank = shape.identity == Identity::Blank;
+        let identity = match is_blank {
+            true => Identity::Named,
+            false => shape.identity,
+        };
+        Self {
+            severity: match is_gentle {
+                true => Severity::Gentle,
+                false => Severity::Harsh,
+            },
+            identity,
+            offer: Offer {
+                names_disks: identity == Identity::Named,
+                ..shape.offer
+            },
+            faults: shape.faults + 4,
+            has_two_hosts: true,
+            ..shape
         }
     }
 }

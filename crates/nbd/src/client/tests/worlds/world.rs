@@ -10,7 +10,7 @@ use testkit::SECTOR;
 use super::callers::{Caller, CallerRequest};
 use super::checker::{Checker, Tally};
 use super::disk::{SIGNATURE, Sector, ServerDisk, index, signature, zeroes};
-use super::network::{Installed, Network};
+use super::network::{HOSTS, Installed, Network};
 use super::record::{Invariant, Record};
 use super::server::Process;
 use super::shape::{Identity, Shape};
@@ -37,19 +37,23 @@ pub(super) struct World {
     pub(super) running: Vec<Arc<Process>>,
     /// Servers on machines without power.
     pub(super) without_power: Vec<Arc<Process>>,
+    /// Servers that ended in a world of two hosts.
+    pub(super) ended: Vec<Arc<Process>>,
     disks: u32,
     servers: u64,
     _installed: Installed,
 }
 
-fn target() -> Target {
+fn target(shape: &Shape) -> Target {
+    let address = |host: &str| Address::Tcp {
+        host: host.to_owned(),
+        port: 10809,
+    };
+    let others = &HOSTS[1..];
+    let others = others.iter().filter(|_| shape.has_two_hosts);
     Target {
-        address: Address::Tcp {
-            host: "disk.example".to_owned(),
-            port: 10809,
-        },
-        tls: None,
-        export: String::new(),
+        others: others.map(|host| address(host)).collect(),
+        ..Target::new(address(HOSTS[0]), String::new())
     }
 }
 
@@ -70,7 +74,7 @@ async fn connect(
     record: &Record,
 ) -> Arc<Client> {
     for _ in 0..CONNECTS_MAX {
-        let connecting = engine::spawn(Client::connect(target(), shape.config.clone()));
+        let connecting = engine::spawn(Client::connect(target(shape), shape.config.clone()));
         if rng.u8(0..4) == 0 {
             let pause = rng.u64(0..=20 + 12 * shape.latency_max);
             clock::sleep(Duration::from_millis(pause)).await;
@@ -86,23 +90,33 @@ async fn connect(
 
 impl World {
     /// A world whose client has connected.
-    pub(super) async fn new(seed: u64, record: Arc<Record>) -> Self {
+    pub(super) async fn new(seed: u64, has_two_hosts: bool, record: Arc<Record>) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let shape = Shape::new(&mut rng);
+        let shape = match has_two_hosts {
+            true => Shape::of_two_hosts(&mut rng),
+            false => Shape::new(&mut rng),
+        };
         record.log(format_args!("{shape:?}"));
         let disk = Arc::new(ServerDisk::new(1, content(&shape)));
         let checker = Checker::new(Arc::clone(&record), Arc::clone(&disk), &shape);
         mutation::set_journal_max(shape.journal_max);
         let (network, installed) =
             Network::install(Arc::clone(&record), rng.u64(..), shape.latency_max);
-        let server = Process::start(
-            1,
-            Arc::clone(&disk),
-            shape.offer.clone(),
-            Arc::clone(&checker),
-            rng.u64(..),
-        );
-        network.listen(Some(Arc::clone(&server)));
+        // The second host may have a server from the beginning.
+        let hosts = if shape.has_two_hosts && rng.bool() {
+            2
+        } else {
+            1
+        };
+        let running: Vec<_> = (1..=hosts)
+            .map(|number| {
+                let (disk, offer) = (Arc::clone(&disk), shape.offer.clone());
+                Process::start(number, disk, offer, Arc::clone(&checker), rng.u64(..))
+            })
+            .collect();
+        for (place, server) in running.iter().enumerate() {
+            network.listen_at(place, Some(Arc::clone(server)));
+        }
         let client = connect(&shape, &network, &mut rng, &record).await;
         Self {
             client,
@@ -112,10 +126,11 @@ impl World {
             checker,
             network,
             disk,
-            running: vec![server],
+            running,
             without_power: Vec::new(),
+            ended: Vec::new(),
             disks: 1,
-            servers: 1,
+            servers: hosts,
             _installed: installed,
         }
     }
@@ -140,7 +155,10 @@ impl World {
         let callers: Vec<_> = (0..self.shape.callers)
             .map(|nth| engine::spawn(self.caller(nth).run(self.shape.clone())))
             .collect();
-        self.play_faults().await;
+        match self.shape.has_two_hosts {
+            true => self.play_moves().await,
+            false => self.play_faults().await,
+        }
         let all = async {
             for caller in callers {
                 caller.await.expect("a caller does not panic");

@@ -1,0 +1,363 @@
+//! Several servers of one disk: which is used, and when another one is.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use block::{BlockDevice, Range, WriteFlags};
+use nbd_proto::{Command, DiskIdentity};
+use proptest::prelude::*;
+use testkit::{gather, single};
+
+use super::fake::{Act, Fake};
+use super::{in_engine, poll_once, short_limits, until};
+use crate::client::session::server_choice::ServerChoice;
+use crate::client::{Client, ClientConfig, ClientError, Target, describe, survey};
+
+const MIB: u64 = 1 << 20;
+const RANGE: Range = Range::new(1 << 19, 512);
+
+/// Both servers, in this order.
+fn both(first: &Fake, second: &Fake) -> Target {
+    Target {
+        others: vec![second.target().address],
+        ..first.target()
+    }
+}
+
+async fn connect(target: Target, config: ClientConfig) -> Arc<Client> {
+    Client::connect(target, config).await.unwrap()
+}
+
+async fn write(client: &Client, byte: u8) {
+    let data = single(vec![byte; 512]);
+    let written = client.write(RANGE, data, WriteFlags::empty()).await;
+    written.unwrap();
+}
+
+async fn first_byte(client: &Client) -> u8 {
+    gather(&client.read(RANGE).await.unwrap())[0]
+}
+
+/// Waits until the client reports an error with this text.
+async fn reports(client: &Client, text: &str) {
+    let is_it = || client.health().last_error.is_some_and(|e| e.contains(text));
+    until(text, is_it).await;
+}
+
+#[test]
+fn the_first_server_that_answers_is_used() {
+    in_engine(|| async {
+        let (one, two) = (Fake::start(MIB), Fake::start(MIB));
+        let client = connect(both(&one, &two), short_limits()).await;
+        assert_eq!(client.health().server, one.target().to_string());
+        client.close().await;
+        one.stop().await;
+        let client = connect(both(&one, &two), short_limits()).await;
+        assert_eq!(client.health().server, two.target().to_string());
+        let target = both(&one, &two);
+        let described = describe(&target, Duration::from_secs(1)).await.unwrap();
+        assert_eq!(described.target, two.target());
+        let survey = survey(&target, Duration::from_secs(1)).await.unwrap();
+        assert!(survey.exports.iter().all(|one| one.described.is_ok()));
+        two.stop().await;
+        let error = Client::connect(target, short_limits()).await.unwrap_err();
+        let ClientError::NoServer { tried } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(tried.len(), 2);
+        for fake in [&one, &two] {
+            assert!(error.to_string().contains(&fake.target().to_string()));
+        }
+    });
+}
+
+/// A machine that is gone costs the head start of the next server, not its timeout.
+#[test]
+fn a_server_that_does_not_answer_delays_the_next_one_for_a_moment() {
+    in_engine(|| async {
+        let (one, two) = (Fake::start(MIB), Fake::start(MIB));
+        one.world().greeted_max = 0;
+        let config = ClientConfig {
+            request_timeout: Duration::from_secs(20),
+            ..short_limits()
+        };
+        let begun = engine::clock::now();
+        let client = connect(both(&one, &two), config).await;
+        let took = engine::clock::now().duration_since(begun);
+        assert_eq!(client.health().server, two.target().to_string());
+        assert!(took < Duration::from_secs(10), "{took:?}");
+    });
+}
+
+#[test]
+fn a_disk_goes_on_with_the_other_server_when_its_own_has_ended() {
+    in_engine(|| async {
+        let (one, two) = (Fake::start(MIB), Fake::start(MIB));
+        let config = ClientConfig {
+            connections: 3,
+            ..short_limits()
+        };
+        let client = connect(both(&one, &two), config).await;
+        write(&client, 7).await;
+        one.stop().await;
+        // Acknowledged by the first, and never flushed.
+        assert_eq!(first_byte(&client).await, 7);
+        client.flush().await.unwrap();
+        let health = client.health();
+        assert_eq!(health.server, two.target().to_string());
+        assert_eq!(health.connections, 3);
+        assert_eq!(two.world().durable[1 << 19], 7);
+        // It stays there when the first one is back.
+        one.listen();
+        assert_eq!(first_byte(&client).await, 7);
+        two.stop().await;
+        write(&client, 8).await;
+        assert_eq!(client.health().server, one.target().to_string());
+        assert_eq!(one.world().live[1 << 19], 8);
+    });
+}
+
+/// A write without an answer may be carried out at any time, so that nothing is written elsewhere before its server has ended.
+#[test]
+fn a_server_that_may_still_write_is_waited_for() {
+    in_engine(|| async {
+        let one = Fake::scripted(MIB, |_, request| match request.command {
+            Command::Write => Act::Silence,
+            _ => Act::Serve,
+        });
+        let two = Fake::start(MIB);
+        let client = connect(both(&one, &two), short_limits()).await;
+        let mut write = client.write(RANGE, single(vec![7; 512]), WriteFlags::empty());
+        assert!(poll_once(&mut write).await.is_pending());
+        one.world().greeted_max = 1;
+        reports(&client, "no other server is used").await;
+        assert_eq!(two.world().connections, 0);
+        one.stop().await;
+        write.await.unwrap();
+        assert_eq!(client.health().server, two.target().to_string());
+        assert_eq!(two.world().live[1 << 19], 7);
+    });
+}
+
+#[test]
+fn a_disk_that_owes_nothing_leaves_a_silent_server_at_once() {
+    in_engine(|| async {
+        let one = Fake::scripted(MIB, |_, request| match request.command {
+            Command::Read => Act::Silence,
+            _ => Act::Serve,
+        });
+        let two = Fake::start(MIB);
+        two.world().live[1 << 19..][..512].fill(7);
+        let client = connect(both(&one, &two), short_limits()).await;
+        write(&client, 7).await;
+        client.flush().await.unwrap();
+        assert_eq!(one.world().connections, 1);
+        one.world().greeted_max = 1;
+        assert_eq!(first_byte(&client).await, 7);
+        assert_eq!(client.health().server, two.target().to_string());
+    });
+}
+
+#[test]
+fn a_server_that_is_fenced_after_a_time_is_waited_for_so_long() {
+    in_engine(|| async {
+        let one = Fake::scripted(MIB, |_, request| match request.command {
+            Command::Write => Act::Silence,
+            _ => Act::Serve,
+        });
+        let two = Fake::start(MIB);
+        let target = Target {
+            fenced_after: Some(Duration::from_secs(2)),
+            ..both(&one, &two)
+        };
+        let client = connect(target, short_limits()).await;
+        one.world().greeted_max = 1;
+        let begun = engine::clock::now();
+        write(&client, 7).await;
+        let took = engine::clock::now().duration_since(begun);
+        assert!(
+            took >= Duration::from_secs(3),
+            "a second of silence before: {took:?}"
+        );
+        assert_eq!(client.health().server, two.target().to_string());
+    });
+}
+
+#[test]
+fn another_disk_is_refused_by_name_and_never_written() {
+    in_engine(|| async {
+        let (one, two) = (Fake::start(MIB), Fake::start(MIB));
+        two.world().disk = DiskIdentity {
+            identity: "fake:2".parse().ok(),
+            ..DiskIdentity::default()
+        };
+        let client = connect(both(&one, &two), short_limits()).await;
+        write(&client, 7).await;
+        one.stop().await;
+        let mut read = client.read(RANGE);
+        assert!(poll_once(&mut read).await.is_pending());
+        let server = two.target().to_string();
+        let is_it = |error: String| {
+            error.contains(&server)
+                && error.contains("expected identity fake:1, found identity fake:2")
+        };
+        let is_named = || client.health().last_error.is_some_and(is_it);
+        until("it is named", is_named).await;
+        one.listen();
+        assert_eq!(gather(&read.await.unwrap())[0], 7);
+        assert_eq!(client.health().failed, None);
+        assert_eq!(two.world().log.len(), 0);
+    });
+}
+
+#[test]
+fn what_another_client_has_done_outweighs_that_a_server_is_not_reached() {
+    let target: Target = "nbd://a/x".parse().unwrap();
+    let closed = || ClientError::Closed {
+        target: target.clone(),
+    };
+    let text = || String::from("by another one");
+    let busy = || ClientError::Busy {
+        target: target.clone(),
+        text: text(),
+    };
+    let fenced = || ClientError::Fenced {
+        target: target.clone(),
+        text: text(),
+    };
+    let of = ClientError::of_servers;
+    assert!(matches!(of(vec![closed()]), ClientError::Closed { .. }));
+    assert!(matches!(
+        of(vec![closed(), closed()]),
+        ClientError::NoServer { .. }
+    ));
+    assert!(matches!(
+        of(vec![closed(), busy()]),
+        ClientError::Busy { .. }
+    ));
+    assert!(matches!(
+        of(vec![busy(), fenced()]),
+        ClientError::Fenced { .. }
+    ));
+}
+
+fn choice(text: &str) -> (ServerChoice, Vec<Target>) {
+    let target: Target = text.parse().unwrap();
+    let servers = target.servers();
+    (ServerChoice::new(&target, &servers[0]), servers)
+}
+
+fn refusal(server: &Target) -> ClientError {
+    ClientError::Connect {
+        target: server.clone(),
+        source: Arc::new(std::io::ErrorKind::ConnectionRefused.into()),
+    }
+}
+
+#[test]
+fn a_server_is_over_when_it_has_ended_each_connection_and_takes_none() {
+    let now = engine::clock::now();
+    let (mut choice, servers) = choice("nbd://a,b,c/x");
+    assert_eq!(choice.candidates(true, now), servers);
+    choice.changed();
+    choice.lost(1, 0, now);
+    for has_ended_all in [false, true] {
+        assert_eq!(choice.candidates(has_ended_all, now), [servers[0].clone()]);
+    }
+    choice.attempt_failed(&refusal(&servers[0]));
+    assert_eq!(choice.candidates(false, now), [servers[0].clone()]);
+    assert_eq!(choice.candidates(true, now), servers);
+    choice.connected(&servers[1]);
+    // Lost before it was known whether it has the disk: it got no change.
+    choice.lost(0, 3, now);
+    assert_eq!(choice.candidates(false, now), servers);
+    choice.connected(&servers[1]);
+    assert!(choice.accept());
+    choice.lost(0, 3, now);
+    let [a, b, c] = [&servers[0], &servers[1], &servers[2]].map(Clone::clone);
+    assert_eq!(
+        choice.candidates(false, now),
+        [b.clone(), c.clone(), a.clone()]
+    );
+    // One that is refused is left out until each was.
+    choice.connected(&b);
+    choice.refuse("another disk");
+    assert_eq!(choice.candidates(false, now), [c.clone(), a.clone()]);
+    choice.connected(&c);
+    choice.refuse("another disk");
+    choice.connected(&a);
+    choice.refuse("another disk");
+    assert_eq!(choice.candidates(false, now), [b, c, a]);
+}
+
+/// A reason is worth one line of the log, and one more once the disk was found meanwhile.
+#[test]
+fn a_reason_to_refuse_a_server_is_new_once() {
+    let (mut choice, servers) = choice("nbd://a,b/x");
+    for (at, why, is_new) in [
+        (0, "smaller", true),
+        (1, "smaller", true),
+        (0, "smaller", false),
+        (0, "another disk", true),
+        (1, "smaller", false),
+    ] {
+        choice.connected(&servers[at]);
+        assert_eq!(choice.refuse(why), is_new, "{at}, {why}");
+        choice.attempt_failed(&refusal(&servers[at]));
+        assert_eq!(choice.candidates(true, engine::clock::now()), servers);
+    }
+    choice.accept();
+    choice.connected(&servers[0]);
+    assert!(choice.refuse("another disk"));
+}
+
+proptest! {
+    /// In every order of events, a server that may write is the only candidate.
+    #[test]
+    fn a_server_in_doubt_is_the_only_candidate(
+        events in prop::collection::vec((0..6_u8, any::<bool>(), 0..3_usize), 0..30),
+    ) {
+        let now: Instant = engine::clock::now();
+        let (mut choice, servers) = choice("nbd://a,b/x");
+        // What is known without the choice's own account: the last server that got a change that may be carried out.
+        let mut current = 0;
+        let mut may_write = false;
+        let mut has_changed = false;
+        let mut is_refusing = false;
+        for (event, has_ended_all, count) in events {
+            match event {
+                0 => { choice.changed(); has_changed = true; }
+                1 => {
+                    choice.lost(count, 0, now);
+                    may_write |= count > 0;
+                    is_refusing = false;
+                }
+                2 => {
+                    choice.lost(0, count as u64, now);
+                    may_write |= has_changed && count > 0;
+                    is_refusing = false;
+                }
+                3 => {
+                    choice.attempt_failed(&refusal(&servers[current]));
+                    is_refusing = may_write;
+                }
+                4 => choice.attempt_failed(&ClientError::Closed { target: servers[current].clone() }),
+                _ => {
+                    let found = choice.candidates(has_ended_all, now);
+                    if may_write && is_refusing && has_ended_all {
+                        may_write = false;
+                    }
+                    match may_write {
+                        true => prop_assert_eq!(&found, &[servers[current].clone()]),
+                        false => prop_assert_eq!(found.len(), 2),
+                    }
+                    choice.connected(&found[count % found.len()]);
+                    if choice.accept() {
+                        current = 1 - current;
+                        (has_changed, is_refusing) = (false, false);
+                    }
+                }
+            }
+        }
+    }
+}
