@@ -52,7 +52,11 @@ impl std::fmt::Display for Health {
 
 /// Whether a server is reached, and since when not.
 #[derive(Debug, Default)]
-pub(crate) struct Reachability(Mutex<Option<Outage>>);
+pub(crate) struct Reachability {
+    outage: Mutex<Option<Outage>>,
+    /// The server that is used, or was last, as a URI.
+    server: Mutex<Option<String>>,
+}
 
 #[derive(Debug, Clone)]
 struct Outage {
@@ -63,9 +67,23 @@ struct Outage {
 }
 
 impl Reachability {
+    /// This one has the disk.
+    pub(crate) fn use_server(&self, server: &str) {
+        if let Ok(mut used) = self.server.lock()
+            && used.as_deref() != Some(server)
+        {
+            *used = Some(server.to_owned());
+        }
+    }
+
+    /// The server that is used, or was last.
+    pub(crate) fn server(&self) -> Option<String> {
+        self.server.lock().ok()?.clone()
+    }
+
     /// The server answers.
     pub(crate) fn connected(&self) {
-        if let Ok(mut lost) = self.0.lock()
+        if let Ok(mut lost) = self.outage.lock()
             && let Some(was) = lost.take()
         {
             let gone = engine::clock::now().duration_since(was.since);
@@ -75,7 +93,9 @@ impl Reachability {
 
     /// The server does not answer.
     pub(crate) fn lost(&self, why: &str) {
-        let Ok(mut lost) = self.0.lock() else { return };
+        let Ok(mut lost) = self.outage.lock() else {
+            return;
+        };
         match lost.as_mut() {
             Some(lost) => why.clone_into(&mut lost.why),
             None => {
@@ -91,7 +111,7 @@ impl Reachability {
 
     /// The disk is not used any more.
     pub(crate) fn fail(&self, why: &str) {
-        if let Ok(mut lost) = self.0.lock() {
+        if let Ok(mut lost) = self.outage.lock() {
             let since = lost
                 .as_ref()
                 .map_or_else(engine::clock::now, |lost| lost.since);
@@ -105,13 +125,13 @@ impl Reachability {
 
     /// Why the disk is not used any more.
     pub(crate) fn failed(&self) -> Option<String> {
-        let lost = self.0.lock().ok()?.clone()?;
+        let lost = self.outage.lock().ok()?.clone()?;
         lost.is_final.then_some(lost.why)
     }
 
     /// How long the server has been gone, and why.
     pub(crate) fn gone(&self) -> Option<(Duration, String)> {
-        let lost = self.0.lock().ok()?.clone()?;
+        let lost = self.outage.lock().ok()?.clone()?;
         Some((engine::clock::now().duration_since(lost.since), lost.why))
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct NegotiatedConnection {
     pub(crate) flags: u16,
     /// Which disk the server says that it is.
     pub(crate) disk: DiskIdentity,
+    /// The server, as the URI of it alone.
+    pub(crate) server: String,
     /// The connection, blocking.
     pub(crate) socket: OwnedFd,
 }
@@ -69,6 +71,7 @@ pub(crate) async fn dial(
     let (export_size, block_size) = (export.size, export.block_size_min);
     let flags = export.flags.bits();
     let disk = dialed.disk().clone();
+    let server = dialed.server().to_string();
     let socket = dialed.into_std_fd();
     let socket = socket.map_err(|e| DialError::Failed(format!("{uri}: {e}")))?;
     Ok(NegotiatedConnection {
@@ -76,6 +79,7 @@ pub(crate) async fn dial(
         block_size,
         flags,
         disk,
+        server,
         socket,
     })
 }
@@ -89,6 +93,18 @@ pub(crate) async fn size(uri: &str, timeout: Duration) -> Result<u64, String> {
     Ok(device_size(
         described.map_err(|e| e.to_string())?.export.size,
     ))
+}
+
+/// The servers of `uri` that have its export, each as a URI of its own, from `first` on.
+///
+/// # Errors
+/// One line that names the URI.
+pub(crate) fn servers(uri: &str, first: &str) -> Result<Vec<String>, String> {
+    let servers = target(uri)?.servers().into_iter();
+    let mut servers: Vec<String> = servers.map(|server| server.to_string()).collect();
+    let at = servers.iter().position(|server| server == first);
+    servers.rotate_left(at.unwrap_or(0));
+    Ok(servers)
 }
 
 fn target(uri: &str) -> Result<Target, String> {
@@ -123,6 +139,11 @@ impl Remote {
     /// Why no request succeeds any more until the disk is attached again.
     pub(crate) fn failed(&self) -> Option<String> {
         self.0.health().failed
+    }
+
+    /// The server that is used, or was last.
+    pub(crate) fn server(&self) -> String {
+        self.0.health().server
     }
 
     /// How long the server has been gone, and why.
@@ -168,6 +189,16 @@ fn gone(health: ClientHealth) -> Option<(Duration, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_are_tried_from_the_one_that_was_used() {
+        let uri = "nbd://a,b:7,[::1]/root";
+        let servers = |first| servers(uri, first).unwrap();
+        let [a, b, c] = ["nbd://a/root", "nbd://b:7/root", "nbd://[::1]/root"];
+        assert_eq!(servers(a), [a, b, c]);
+        assert_eq!(servers(b), [b, c, a]);
+        assert_eq!(servers("nbd://else/root"), [a, b, c]);
+    }
 
     #[test]
     fn an_unreachable_client_reports_for_how_long_and_why() {

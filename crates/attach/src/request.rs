@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use nbd::client::Target;
 use serde::{Deserialize, Serialize};
 
 use crate::error::AttachError;
@@ -38,6 +39,15 @@ impl Source {
     #[must_use]
     pub fn is_tls(&self) -> bool {
         matches!(self, Self::Remote(uri) if uri.starts_with("nbds"))
+    }
+
+    /// Whether several servers have it.
+    #[must_use]
+    pub fn has_several_servers(&self) -> bool {
+        let Self::Remote(uri) = self else {
+            return false;
+        };
+        uri.parse().is_ok_and(|target: Target| target.has_several())
     }
 }
 
@@ -156,6 +166,11 @@ impl AttachRequest {
         if self.via == Via::Kernel && self.source.is_tls() {
             return refuse("the kernel's nbd has no TLS; use --via fuse");
         }
+        if self.via == Via::Kernel && self.source.has_several_servers() && !self.read_only {
+            return refuse(
+                "the kernel's nbd does not write again what a server lost, so that it takes several servers with --read-only only; use --via fuse",
+            );
+        }
         if !(1..=TIMEOUT_MAX.as_secs()).contains(&self.timeout.as_secs()) {
             return refuse("--timeout takes seconds, from 1 to 31536000 (a year)");
         }
@@ -240,6 +255,10 @@ mod tests {
                 ..AttachRequest::new(Source::Remote("nbds://h/x".into()))
             },
             AttachRequest {
+                via: Via::Kernel,
+                ..AttachRequest::new(Source::Remote("nbd://a,b/x".into()))
+            },
+            AttachRequest {
                 name: Some("../media".into()),
                 ..good.clone()
             },
@@ -260,6 +279,12 @@ mod tests {
         for case in cases {
             assert!(case.check().is_err(), "{case:?}");
         }
+        let copies = AttachRequest {
+            via: Via::Kernel,
+            read_only: true,
+            ..AttachRequest::new(Source::Remote("nbd://a,b/x".into()))
+        };
+        assert!(copies.check().is_ok());
     }
 
     #[test]

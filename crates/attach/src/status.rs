@@ -10,6 +10,7 @@ use crate::daemon::message::{ControlReply, ControlRequest};
 use crate::error::AttachError;
 use crate::health::Health;
 use crate::mount;
+use crate::request::Source;
 use crate::state::{self, DeviceDriver, Folder, MountPlace, Record, RuntimeDir};
 use crate::sysfs;
 
@@ -23,6 +24,9 @@ pub struct AttachmentStatus {
     pub id: String,
     /// The disk, as requested.
     pub source: String,
+    /// Of several servers of the disk, the one that is used, or was last, as a URI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// The block device, once there is one.
     pub device: Option<PathBuf>,
     /// Where it is mounted.
@@ -81,6 +85,7 @@ fn of(folder: &Folder, record: Record) -> AttachmentStatus {
     AttachmentStatus {
         size,
         health: health(folder, &record),
+        server: server(folder, &record),
         log: folder.log_path(),
         id: record.id,
         source: record.source,
@@ -108,6 +113,18 @@ fn size(record: &Record) -> u64 {
     match record.device.as_deref().map_or(0, sysfs::size) {
         0 => record.size,
         size => size,
+    }
+}
+
+/// The server that is used, where the disk has several and the owner answers.
+fn server(folder: &Folder, record: &Record) -> Option<String> {
+    let source = Source::Remote(record.source.clone());
+    if !source.has_several_servers() || !record.ready || !state::is_alive(record.process) {
+        return None;
+    }
+    match send_request(&folder.socket_path(), ControlRequest::Server, ANSWER_FOR) {
+        Ok(ControlReply::Server(server)) => server,
+        _ => None,
     }
 }
 

@@ -99,7 +99,10 @@ impl Export {
         };
         !is_other_client
             && own.export == other.export
-            && is_same_server(&own.address, &other.address)
+            && own.addresses().any(|address| {
+                let mut others = other.addresses();
+                others.any(|other| is_same_server(address, other))
+            })
     }
 }
 
@@ -148,6 +151,8 @@ mod tests {
         assert!(!is_same(&of("one"), &of("two")), "each has its own overlay");
         assert!(!is_same("nbd://127.0.0.1/a", "nbd://127.0.0.1:10810/a"));
         assert!(!is_same("nbd://127.0.0.1/a", "nbd://127.0.0.2/a"));
+        assert!(is_same("nbd://127.0.0.3,127.0.0.1/a", "nbd://localhost/a"));
+        assert!(!is_same("nbd://127.0.0.3,127.0.0.4/a", "nbd://127.0.0.1/a"));
         assert!(is_same(
             "nbd+unix:///a?socket=/run/x",
             "nbd+unix:///a?socket=/run/x"

@@ -30,7 +30,9 @@ pub fn find(directory: &Path) -> AttachmentProcesses {
         return AttachmentProcesses::default();
     };
     let client_pid = Some(attachment.pid);
-    let Ok(Target { address, .. }) = attachment.source.parse::<Target>() else {
+    // Of several servers, the one that is used.
+    let source = attachment.server.as_ref().unwrap_or(&attachment.source);
+    let Ok(Target { address, .. }) = source.parse::<Target>() else {
         return AttachmentProcesses {
             client_pid,
             ..AttachmentProcesses::default()

@@ -32,6 +32,7 @@ pub(super) struct DetachRequest {
 /// What handles requests.
 pub(super) struct ControlHandlers {
     pub(super) health: Box<dyn Fn() -> Health + Send + Sync>,
+    pub(super) server: Box<dyn Fn() -> Option<String> + Send + Sync>,
     pub(super) detach: mpsc::Sender<DetachRequest>,
     pub(super) grow: Option<mpsc::Sender<SizeReply>>,
 }
@@ -70,6 +71,7 @@ async fn handle_connection(stream: UnixStream, handlers: &ControlHandlers) -> io
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let reply = match serde_json::from_slice(&line)? {
         ControlRequest::Status => ControlReply::Status((handlers.health)()),
+        ControlRequest::Server => ControlReply::Server((handlers.server)()),
         ControlRequest::Refresh => refresh(handlers.grow.as_ref()).await,
         ControlRequest::Detach { timeout_ms, force } => {
             let (reply, answer) = oneshot::channel();

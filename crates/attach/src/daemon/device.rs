@@ -129,6 +129,10 @@ impl Session {
         match (self.request.via, &self.request.source) {
             (Via::Fuse, _) | (Via::Auto, Source::Local(_)) => Ok(DeviceDriver::Fuse),
             (Via::Auto, source) if source.is_tls() => Ok(DeviceDriver::Fuse),
+            // What the kernel wrote it does not write again to another server.
+            (Via::Auto, source) if source.has_several_servers() && !self.request.read_only => {
+                Ok(DeviceDriver::Fuse)
+            }
             (Via::Kernel, _) => {
                 engine::blocking(kernel::load_module).await?;
                 Ok(DeviceDriver::Kernel)
@@ -224,6 +228,7 @@ impl Session {
         };
         let setup = kernel::NbdSetup {
             uri: self.record.source.clone(),
+            server: self.record.source.clone(),
             connections: self.request.connections,
             read_only: self.request.read_only,
             silent_for: self.request.silent_for(),

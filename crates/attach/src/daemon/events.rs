@@ -109,6 +109,12 @@ pub(super) struct HealthSources {
 }
 
 impl HealthSources {
+    /// The server that is used, or was last.
+    pub(super) fn server(&self) -> Option<String> {
+        let used = self.remote.as_ref().map(Remote::server);
+        used.or_else(|| self.reachability.server())
+    }
+
     /// The attachment's health: the worst that any source reports.
     pub(super) fn health(&self) -> Health {
         let failed = self.remote.as_ref().and_then(Remote::failed);

@@ -67,6 +67,8 @@ pub(crate) enum LaunchResult {
 pub(crate) enum ControlRequest {
     /// Report the health.
     Status,
+    /// Report the server that is used.
+    Server,
     /// Fetch the size from the server, and grow with it.
     Refresh,
     /// Take it down.
@@ -101,6 +103,8 @@ impl Leftovers {
 pub(crate) enum ControlReply {
     /// To [`ControlRequest::Status`].
     Status(Health),
+    /// To [`ControlRequest::Server`]: the URI of the one that is used, or was last, where one server at a time has the disk.
+    Server(Option<String>),
     /// To [`ControlRequest::Refresh`]: the size of the device now, bytes.
     Size(u64),
     /// To [`ControlRequest::Detach`]: it is down, and the owner ends now.

@@ -211,14 +211,16 @@ impl Session {
             what: "listen on",
             source,
         })?;
-        let sources = HealthSources {
+        let sources = Arc::new(HealthSources {
             remote: self.remote.clone(),
             reachability: self.reachability.clone(),
             faults: self.faults.clone(),
             supervisor: self.supervisor.clone(),
-        };
+        });
+        let of_server = Arc::clone(&sources);
         let handlers = ControlHandlers {
             health: Box::new(move || sources.health()),
+            server: Box::new(move || of_server.server()),
             detach: detach_sender,
             grow: self.grow.clone(),
         };

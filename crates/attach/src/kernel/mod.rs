@@ -10,6 +10,8 @@
 //!   handed to the kernel; the device is disconnected, so that what waits for it fails. After a server of
 //!   another make has returned only the size is checked: its disks have no identity, and what was written
 //!   since is known to the kernel alone.
+//! * All connections of a device lead to one server. Of several servers another one is used only when no connection to the one before is
+//!   left, and only for a device that is read-only: what the kernel wrote it does not write again.
 //! * The kernel is never waited for without a limit.
 //! * The device carries our name (`/sys/block/nbdN/backend`, Linux 5.14); one with another name is
 //!   not touched.
@@ -141,8 +143,10 @@ pub(crate) fn load_module() -> Result<(), KernelError> {
 /// How a device is set up.
 #[derive(Debug, Clone)]
 pub(crate) struct NbdSetup {
-    /// The disk.
+    /// The disk, perhaps on several servers.
     pub(crate) uri: String,
+    /// The server that is used, as the URI of it alone; at first the same as `uri`.
+    pub(crate) server: String,
     /// Connections wanted.
     pub(crate) connections: usize,
     /// Refuse writes.
@@ -178,9 +182,10 @@ pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
     let first = dial(&setup).await?;
     let size = first.size();
     let disk = first.disk;
+    setup.server = first.server;
     setup.writer = setup.writer.again();
     let block_size = sysfs::check_shape(size, first.block_size)
-        .map_err(|why| KernelError::Server(format!("{}: {why}", setup.uri)))?;
+        .map_err(|why| KernelError::Server(format!("{}: {why}", setup.server)))?;
     sysfs::warn_of_rest(first.export_size);
     let shape = NbdShape { size, block_size };
     let mut server_flags = first.flags;
@@ -194,7 +199,7 @@ pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
     let mut sockets = vec![first.socket];
     while sockets.len() < connections {
         let next = dial(&setup).await?;
-        check_identity(&setup.uri, &disk, &next.disk)?;
+        check_identity(&setup.server, &disk, &next.disk)?;
         if next.size() != size {
             return Err(growth::size_mismatch(size, next.size()).into());
         }
@@ -225,7 +230,7 @@ pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
 }
 
 async fn dial(setup: &NbdSetup) -> Result<NegotiatedConnection, KernelError> {
-    let dialed = remote::dial(&setup.uri, setup.writer, setup.silent_for).await;
+    let dialed = remote::dial(&setup.server, setup.writer, setup.silent_for).await;
     dialed.map_err(KernelError::from)
 }
 

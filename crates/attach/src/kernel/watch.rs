@@ -84,15 +84,47 @@ impl NbdLink {
         Ok(())
     }
 
+    /// Brings connections back: from the server that is used, or, where none of its connections lives, from the first one that
+    /// has the disk.
+    async fn revive(&mut self) -> Result<(), KernelError> {
+        let servers = match alive(&self.sockets).contains(&true) {
+            true => Vec::new(),
+            false => {
+                remote::servers(&self.setup.uri, &self.setup.server).map_err(KernelError::Server)?
+            }
+        };
+        if servers.len() <= 1 {
+            return self.revive_from_server().await;
+        }
+        let before = self.setup.server.clone();
+        let mut failures = Vec::new();
+        for server in servers {
+            self.setup.server = server;
+            match self.revive_from_server().await {
+                Ok(()) => {
+                    let server = &self.setup.server;
+                    if *server != before {
+                        tracing::warn!("{server} has the disk from now on");
+                    }
+                    return Ok(());
+                }
+                Err(e @ KernelError::Fenced(_)) => return Err(e),
+                Err(e) => failures.push(e.to_string()),
+            }
+        }
+        self.setup.server = before;
+        Err(KernelError::Server(failures.join("; ")))
+    }
+
     /// Dials once for every dead connection and hands the new ones over. If the disk has grown in the
     /// meantime those that live are of the old size, and end too.
-    async fn revive(&mut self) -> Result<(), KernelError> {
+    async fn revive_from_server(&mut self) -> Result<(), KernelError> {
         let mut live = alive(&self.sockets);
         let mut fresh: Vec<OwnedFd> = Vec::new();
         let mut size = None;
         while fresh.len() < live.iter().filter(|live| !**live).count() {
             let dialed = dial(&self.setup).await?;
-            check_identity(&self.setup.uri, &self.disk, &dialed.disk)?;
+            check_identity(&self.setup.server, &self.disk, &dialed.disk)?;
             let expected = size.unwrap_or(self.negotiated);
             let is_first = size.is_none();
             if dialed.size() < expected || (!is_first && dialed.size() != expected) {
@@ -144,8 +176,8 @@ impl NbdLink {
 
     /// Fetches the size of the disk from the server; the device gets it if it is larger.
     async fn grow(&mut self) -> Result<u64, KernelError> {
-        let (uri, timeout) = (&self.setup.uri, self.setup.silent_for);
-        let size = remote::size(uri, timeout)
+        let (server, timeout) = (&self.setup.server, self.setup.silent_for);
+        let size = remote::size(server, timeout)
             .await
             .map_err(KernelError::Server)?;
         if size < self.negotiated {
@@ -185,6 +217,7 @@ pub(crate) async fn watch(
     reachability: Arc<Reachability>,
     mut size_requests: mpsc::Receiver<SizeReply>,
 ) {
+    reachability.use_server(&link.setup.server);
     let mut timers = WatchTimers {
         wait: LOOK_EVERY,
         size_checked: engine::clock::now(),
@@ -198,6 +231,7 @@ pub(crate) async fn watch(
         match restored {
             Ok(()) => {
                 reachability.connected();
+                reachability.use_server(&link.setup.server);
                 timers.wait = LOOK_EVERY;
             }
             Err(e) if !is_connected(link.index).await => {

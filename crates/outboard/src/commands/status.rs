@@ -218,6 +218,9 @@ fn row(attachment: &AttachmentStatus) -> [String; 6] {
     let device = attachment.device.as_ref();
     let mount = attachment.mount.as_ref();
     let mut state = attachment.health.to_string();
+    if let Some(server) = &attachment.server {
+        state.push_str(&format!(", server {server}"));
+    }
     if attachment.read_only {
         state.push_str(", read-only");
     }

@@ -1,7 +1,8 @@
 //! Text -> tokens with their places.
 //!
 //! A token that is directly followed by `=` is a key: `chunk=64K` is two tokens, while the `=` in
-//! `nbd+unix:///a?socket=/s` belongs to the word, since what stands before it is no name.
+//! `nbd+unix:///a?socket=/s` belongs to the word, since what stands before it is no name. A comma ends a word, except between the
+//! servers of a URI that has a slash behind them: `nbd://a,b/root`.
 
 use super::error::ExpressionProblem;
 use super::syntax::Span;
@@ -148,7 +149,9 @@ impl<'a> Tokens<'a> {
             self.at += 1;
             return token;
         }
-        let length = rest.find(ends_a_word).unwrap_or(rest.len());
+        let list = server_list(rest);
+        let end = rest[list..].find(ends_a_word);
+        let length = end.map_or(rest.len(), |end| list + end);
         self.at += length;
         let text = rest[..length].to_owned();
         self.token(
@@ -163,6 +166,30 @@ impl<'a> Tokens<'a> {
 
 fn ends_a_word(c: char) -> bool {
     c.is_whitespace() || matches!(c, ',' | '(' | ')' | '\'' | '"')
+}
+
+/// The length of a URI's beginning up to the slash behind its servers, if it names several; else 0.
+fn server_list(text: &str) -> usize {
+    let is_end = |c: char| ends_a_word(c) && c != ',';
+    let word = &text[..text.find(is_end).unwrap_or(text.len())];
+    let Some(start) = word.find("://").map(|at| at + "://".len()) else {
+        return 0;
+    };
+    let is_scheme = |c: char| c.is_ascii_alphabetic() || c == '+';
+    let Some(end) = word[start..].find('/').map(|at| start + at) else {
+        return 0;
+    };
+    let authority = &word[start..end];
+    // Not a URI behind the comma, nor a path or a key.
+    let is_next_uri = authority.ends_with(':') && word[end..].starts_with("//");
+    let is_server = |server: &str| !matches!(server, "" | "." | "..") && !server.contains('=');
+    let scheme = word[..start - "://".len()].to_ascii_lowercase();
+    let is_list = scheme.starts_with("nbd")
+        && scheme.chars().all(is_scheme)
+        && authority.contains(',')
+        && authority.split(',').all(is_server)
+        && !is_next_uri;
+    if is_list { end } else { 0 }
 }
 
 /// Whether `text` may stand before a `=` without quotes.

@@ -81,7 +81,7 @@ async fn of_export(target: &Target, detail: ExportDetail) -> Result<Report, Fail
     })?;
     let qemu = match detail {
         ExportDetail::Properties => QemuContexts::default(),
-        ExportDetail::QemuContexts => QemuContexts::read(target, &told.contexts).await,
+        ExportDetail::QemuContexts => QemuContexts::read(&told.target, &told.contexts).await,
     };
     let flags: Vec<&'static str> = told
         .export
@@ -102,6 +102,7 @@ async fn of_export(target: &Target, detail: ExportDetail) -> Result<Report, Fail
         rotational: has("ROTATIONAL"),
         allocated: None,
         export: Some(Export {
+            server: target.has_several().then(|| told.target.to_string()),
             read_only: has("READ_ONLY"),
             name: told.export.name.clone(),
             description: told.export.description.clone(),

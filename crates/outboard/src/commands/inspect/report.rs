@@ -50,6 +50,9 @@ pub(super) enum Replies {
 /// What a server says of an export.
 #[derive(Debug, Serialize)]
 pub(super) struct Export {
+    /// The one of several servers that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) server: Option<String>,
     pub(super) name: String,
     pub(super) description: String,
     pub(super) protocol: &'static str,
@@ -170,6 +173,11 @@ impl Export {
             Replies::Extended => "extended headers",
         };
         let mut lines = vec![("export", format!("`{}`", visible(&self.name)))];
+        lines.extend(
+            self.server
+                .as_ref()
+                .map(|server| ("server", visible(server))),
+        );
         if !self.description.is_empty() {
             lines.push(("description", visible(&self.description)));
         }

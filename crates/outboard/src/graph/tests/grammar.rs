@@ -143,6 +143,7 @@ fn every_disk_of_the_design_reads() {
         "overlay(golden.img, today.cow)",
         "nbd://[::1]:10810/media",
         "nbd+unix:///media?socket=/run/outboard.sock",
+        "nbd://a,b:10810,[::1]/media?fenced-after=30",
         "dm(table.txt)",
         "delay(/dev/sda, read=2ms, write=5ms)",
         "remote(nbd://h/e, connections=2, timeout=10s, read-ahead=1M)",
@@ -154,6 +155,35 @@ fn every_disk_of_the_design_reads() {
         let span = found.disk.span();
         assert_eq!((span.start, span.end), (0, text.len()), "{text}");
     }
+}
+
+#[test]
+fn a_comma_between_servers_belongs_to_the_uri_and_every_other_one_ends_it() {
+    for (text, expected) in [
+        ("array(nbd://a,b/x,c)", &["nbd://a,b/x", "c"][..]),
+        (
+            "array(nbd://a,b:1,[::1]/x, c)",
+            &["nbd://a,b:1,[::1]/x", "c"],
+        ),
+        ("array(NBDS://a,b/,c)", &["NBDS://a,b/", "c"]),
+        ("array(nbd://a/x,b/y)", &["nbd://a/x", "b/y"]),
+        ("array(nbd://a,b)", &["nbd://a", "b"]),
+        ("array(nbd://a, b/x)", &["nbd://a", "b/x"]),
+        ("array(nbd://a,/b)", &["nbd://a", "/b"]),
+        ("array(nbd://a,./b)", &["nbd://a", "./b"]),
+        ("array(nbd://a,../b)", &["nbd://a", "../b"]),
+        ("array(nbd://a,nbd://b/x)", &["nbd://a", "nbd://b/x"]),
+        ("array(a,nbd://b/x)", &["a", "nbd://b/x"]),
+        ("array(srv://a,b/x)", &["srv://a", "b/x"]),
+    ] {
+        let words = expected.iter().map(|text| argument(None, word(text)));
+        let expected = named(None, call("array", words.collect()));
+        assert_eq!(parsed(text), expected, "{text}");
+    }
+    assert_eq!(
+        parsed("r=nbd://a,b/x"),
+        named(Some("r"), word("nbd://a,b/x"))
+    );
 }
 
 #[test]
@@ -249,6 +279,7 @@ fn any_text() -> impl Strategy<Value = String> {
         Just("array(".to_owned()),
         Just("memory(1G)".to_owned()),
         Just("nbd://h/e".to_owned()),
+        Just("nbd://a,b/e".to_owned()),
         Just("file(a, direct=true)".to_owned()),
         Just("linear(".to_owned()),
         Just("fault(a, rate=".to_owned()),
