@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use block::{BlockDevice, Node};
-use nbd_proto::limits;
+use nbd_proto::{DiskId, limits};
 
 use super::access::Access;
 use super::client_disks::DiskPerClient;
@@ -61,6 +61,8 @@ pub struct Rules {
     pub connections_max: Option<usize>,
     /// How writers are taken.
     pub writers: WriterRules,
+    /// What clients get as the identity of the disk in place of its own: copies that are the same disk to them have the same.
+    pub identity: Option<DiskId>,
 }
 
 /// The exports of a server. The first is also the default, which has the empty name.

@@ -210,9 +210,10 @@ impl ServedExport {
             Some(_) => self.with_writers(|writers| writers.policy()),
             None => WriterPolicy::Many,
         };
-        let identity = shared.and_then(|disk| disk.identity());
+        let configured = self.state().rules.identity.clone();
+        let own = || shared.and_then(|disk| disk.identity());
         DiskIdentity {
-            identity: identity.and_then(|identity| identity.as_str().parse().ok()),
+            identity: configured.or_else(|| own()?.as_str().parse().ok()),
             incarnation: Some(self.incarnation),
             writers: Some(writers),
         }

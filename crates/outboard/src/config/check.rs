@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
+use nbd::client::DiskId;
 use nbd::server::{Access, Limits, NamedBy, Rules};
 use nbd::tls::{ClientCertificates, Demand, ServerTlsFiles, TlsVersion};
 use toml::Spanned;
@@ -92,6 +93,7 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
     }
     let mut rules = Rules {
         writers: writers(values, table, &disk.disk)?,
+        identity: identity(values, table)?,
         ..Rules::default()
     };
     if let Some(allow) = &table.allow {
@@ -125,6 +127,20 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
         overlay,
         is_added: false,
     })
+}
+
+/// The identity that copies of a disk have in common. A copy that is written is one no longer.
+fn identity(values: Values<'_>, table: &ExportTable) -> Result<Option<DiskId>, Slip> {
+    let Some(text) = &table.identity else {
+        return Ok(None);
+    };
+    if !table.read_only || table.overlay.is_some() {
+        let what = "an identity is for copies that nothing writes: set read_only = true, without an overlay";
+        return Err(values.slip(text, what));
+    }
+    let parsed = text.get_ref().parse();
+    let what = "an identity has 1 to 255 printable ASCII characters, and no blank";
+    parsed.map(Some).map_err(|_| values.slip(text, what))
 }
 
 /// The export that records its writers where `export` does.

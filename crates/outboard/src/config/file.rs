@@ -117,6 +117,7 @@ pub(super) struct ExportTable {
     #[serde(default, alias = "single-writer")]
     pub(super) single_writer: bool,
     pub(super) writer_file: Option<Spanned<PathBuf>>,
+    pub(super) identity: Option<Spanned<String>>,
     pub(super) overlay: Option<Spanned<String>>,
     pub(super) overlay_directory: Option<Spanned<PathBuf>>,
     pub(super) overlay_name: Option<Spanned<String>>,

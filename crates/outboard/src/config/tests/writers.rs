@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nbd::client::WriterPolicy;
+use nbd::client::{DiskId, WriterPolicy};
 
 use super::{assert_slip, plan};
 use crate::config::changes;
@@ -105,4 +105,19 @@ fn other_writers_are_an_update_of_the_export() {
     let changes = changes(&before, &after);
     assert_eq!(changes.update, after.exports);
     assert!(changes.replace.is_empty() && changes.later.is_empty());
+}
+
+#[test]
+fn copies_that_nothing_writes_may_have_an_identity_in_common() {
+    let plan = plan(&export("/a", "read_only = true\nidentity = \"golden-7\""));
+    let identity = plan.exports[0].rules.identity.as_ref();
+    assert_eq!(identity.map(DiskId::as_str), Some("golden-7"));
+    for (keys, word) in [
+        ("identity = \"x\"", "read_only"),
+        ("read_only = true\nidentity = \"\"", "printable"),
+        ("read_only = true\nidentity = \"two words\"", "printable"),
+    ] {
+        let line = 4 + keys.matches('\n').count();
+        assert_slip(&export("/a", keys), &format!("line {line}"), word);
+    }
 }
