@@ -1,9 +1,9 @@
 # Our attachment through the kernel's nbd when something of it has died: with our process killed the
 # device lives on and detach loses nothing; with the server gone detach ends in time, says that data
-# may be lost, and leaves nothing behind either.
+# may be lost, and leaves nothing behind either. A disk on two servers that is only read continues with the second one.
 #: serve DISK 256M
 #: outboard
-#: timeout 200
+#: timeout 260
 
 uri="nbd://10.0.2.2:$DISK/"
 
@@ -50,3 +50,33 @@ outboard attach "$uri" --via kernel --mount /mnt/disk
 cmp /tmp/data /mnt/disk/data
 outboard detach --all
 nothing_left
+
+# Copies of an image on two servers of this guest: the first one is killed, and the device reads from the second.
+dd if=/dev/urandom of=/tmp/one.img bs=64k count=64 2>/dev/null
+cp /tmp/one.img /tmp/two.img
+for copy in one:7001 two:7002; do
+    name=${copy%:*}
+    cat >"/tmp/$name.toml" <<EOF
+listen = ["127.0.0.1:${copy#*:}"]
+[[export]]
+name = "root"
+disk = "/tmp/$name.img"
+read_only = true
+identity = "golden-1"
+EOF
+    outboard serve --config "/tmp/$name.toml" >"/tmp/$name.log" 2>&1 &
+    echo $! >"/tmp/$name.pid"
+done
+pair="nbd://127.0.0.1:7001,127.0.0.1:7002/root"
+if outboard attach "$pair" --via kernel 2>/tmp/said; then
+    echo "the kernel's client took two servers for writing"
+    exit 1
+fi
+grep -q read-only /tmp/said
+device=$(outboard attach "$pair" --via kernel --read-only --wait 20)
+outboard status | grep -q "server nbd://127.0.0.1:7001/root"
+kill -9 "$(cat /tmp/one.pid)"
+cmp /tmp/two.img "$device"
+outboard status | grep -q "server nbd://127.0.0.1:7002/root"
+outboard detach --all
+kill "$(cat /tmp/two.pid)"
