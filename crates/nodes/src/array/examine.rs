@@ -1,6 +1,6 @@
 //! What each disk says of itself, read and nothing else.
 
-use block::{IoError, Node, Range};
+use block::{Errno, IoError, Node, Range};
 
 use super::format::bitmap::{self, Bitmap};
 use super::format::{self, Problem, Superblock, Version, places};
@@ -25,13 +25,23 @@ pub struct Found {
 /// Superblocks of a disk that begins or ends elsewhere (of a partition, say) are left out where they
 /// say so. If there are several, the newest one counts: see [`newest`].
 ///
+/// A place that has a bad sector is none of a superblock where another place has one: data may be there, or nothing.
+///
 /// # Errors
 /// What reading fails with.
 pub async fn examine(disk: &Node) -> Result<Vec<Found>, IoError> {
     let mut all = Vec::new();
+    let mut unreadable = None;
     for (version, at) in places(disk.geometry().size) {
         let place = Range::new(at, format::PLACE_LEN);
-        let bytes = read_within(disk, place).await?;
+        let bytes = match read_within(disk, place).await {
+            Ok(bytes) => bytes,
+            Err(error) if error.errno == Errno::Io => {
+                unreadable.get_or_insert(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let decoded = match format::decode(version, at, &bytes) {
             Ok(None) | Err(Problem::Elsewhere { .. }) => continue,
             Ok(Some(superblock)) => Ok(superblock),
@@ -51,6 +61,16 @@ pub async fn examine(disk: &Node) -> Result<Vec<Found>, IoError> {
             superblock: decoded,
             bitmap,
         });
+    }
+    match (unreadable, newest(&all)) {
+        (Some(error), None) => return Err(error),
+        (Some(error), Some((found, _))) => {
+            let version = found.version;
+            tracing::warn!(
+                "{error}: a superblock {version} was found, and none is looked for there"
+            );
+        }
+        (None, _) => {}
     }
     Ok(all)
 }

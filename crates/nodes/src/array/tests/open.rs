@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::{BlockDevice, Node, Range};
 use testkit::{Effect, Fault, FaultDisk, MemDisk, block_on};
 
-use super::super::format::{Level, Version, encode};
+use super::super::format::{Level, Version, encode, places};
 use super::super::{ArrayOptions, Candidate, open};
 use super::striped::superblock;
 
@@ -104,6 +104,32 @@ fn a_member_that_cannot_be_read_is_named() {
 }
 
 #[test]
+fn a_bad_sector_where_another_version_has_its_superblock_is_no_reason_to_refuse_a_member() {
+    let of = superblock(Level::Linear, 0);
+    let blocks: Vec<_> = (0..3)
+        .map(|number| encode(&superblock(Level::Linear, number), 4096))
+        .collect();
+    for (version, at) in places(1 << 17) {
+        let disks = disks(&blocks);
+        let place = Range::new(at + 512, 512);
+        let read = Fault::new(Effect::Fail(block::Errno::Io)).on(block::Operation::Read);
+        let bad: Node = FaultDisk::new(disks[1].clone(), 1, vec![read.at(place)]);
+        let nodes = [disks[0].clone() as Node, bad, disks[2].clone()];
+        let opened = block_on(open(candidates(&nodes), ArrayOptions::default()));
+        match version == of.version {
+            true => {
+                let error = opened.unwrap_err().to_string();
+                assert!(error.starts_with("b cannot be read: "), "{error}");
+            }
+            false => {
+                let size = opened.unwrap().geometry().size;
+                assert!(size > 0, "{version}");
+            }
+        }
+    }
+}
+
+#[test]
 fn opening_to_read_writes_nothing() {
     for level in [Level::Linear, Level::Raid0] {
         let blocks: Vec<_> = (0..3)
@@ -155,7 +181,7 @@ fn superblocks_of_every_version_make_an_array() {
         Version::V1_2,
     ] {
         let size = 1 << 20;
-        let places = super::super::format::places(size);
+        let places = places(size);
         let same =
             |found: &Version| std::mem::discriminant(found) == std::mem::discriminant(&version);
         let (_, at) = places.into_iter().find(|(found, _)| same(found)).unwrap();
