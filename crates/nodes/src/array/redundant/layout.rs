@@ -54,6 +54,19 @@ pub(in crate::array) struct Piece {
 }
 
 impl Piece {
+    /// `range` of it alone.
+    pub(in crate::array) fn part(&self, range: Range) -> Self {
+        let skipped = range.offset - self.range.offset;
+        let copies = self.copies.iter().map(|copy| Copy {
+            at: copy.at + skipped,
+            ..*copy
+        });
+        Self {
+            range,
+            copies: copies.collect(),
+        }
+    }
+
     /// Where a copy is, bytes of its member's data.
     pub(in crate::array) const fn within(&self, copy: Copy) -> Range {
         Range::new(copy.at, self.range.len)

@@ -4,6 +4,7 @@
 //!
 //! * Where copies may differ, and were not resynced yet, the first one that is in sync is read, each time: reads
 //!   agree with each other, and with what the others are made of.
+//! * What some member has is read, also where each of them has bad sectors, in other places.
 //! * What cannot be read is rewritten from another copy, and read again; a member on which that fails has failed.
 //!   Read-only arrays are left as they are.
 //! * A member on which that is done too often ([`super::read_errors`]) has failed, where others have what it holds.
@@ -11,7 +12,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use block::{Errno, FileRegion, IoBufs, IoError, Operation, Range, TryIo, WriteFlags};
+use block::{BlockDevice, Errno, FileRegion, IoBufs, IoError, Operation, Range, TryIo, WriteFlags};
 use engine::clock;
 use futures_util::future::try_join_all;
 use smallvec::SmallVec;
@@ -25,6 +26,9 @@ use super::read_balance::{ReadRank, choose};
 use super::read_errors::READ_ERRORS_MAX;
 use super::state::State;
 use super::view::{Holder, View};
+
+/// The least that is read alone, bytes, where no member has more of it.
+const BLOCK_MIN: u64 = 4096;
 
 /// Members that could not be read, and why.
 type Tried = SmallVec<[(SlotId, IoError); 2]>;
@@ -109,12 +113,33 @@ impl RedundantArray {
         Ok(try_join_all(reads).await?.into_iter().flatten().collect())
     }
 
+    /// Reads what lies together on each member that has it. Where none has all of it each may lack another part: it is read in
+    /// halves then, down to blocks.
     async fn read_piece(&self, piece: &Piece) -> Result<IoBufs, IoError> {
-        let found = self.read_any(piece, Which::Any, None).await?;
-        for (slot, error) in found.tried {
-            self.repair_read_error(piece, slot, error).await;
+        let unit = BLOCK_MIN.max(self.geometry().block_size.into());
+        let mut data = IoBufs::new();
+        let mut open = vec![piece.range];
+        while let Some(range) = open.pop() {
+            let piece = &piece.part(range);
+            let error = match self.read_any(piece, Which::Any, None).await {
+                Ok(found) => {
+                    for (slot, error) in found.tried {
+                        self.repair_read_error(piece, slot, error).await;
+                    }
+                    data.extend(found.data);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let half = (range.len / 2).next_multiple_of(unit);
+            let is_bad = error.errno == Errno::Io && !is_over(&error);
+            if !is_bad || half >= range.len {
+                return Err(error);
+            }
+            let second = Range::new(range.offset + half, range.len - half);
+            open.extend([second, Range::new(range.offset, half)]);
         }
-        Ok(found.data)
+        Ok(data)
     }
 
     /// Reads a copy that can be read, but not of `without`; with the members that could not be read on the way.

@@ -34,6 +34,37 @@ fn states(mirror: &RedundantArray) -> Vec<MemberState> {
 }
 
 #[test]
+fn what_each_copy_lacks_in_another_place_is_read_of_the_others() {
+    for recipe in [Recipe::mirror(2), Recipe::raid10(0x102, 2)] {
+        block_on(async {
+            let (disks, first) = with_faults(&disks(2), 0);
+            let (disks, second) = with_faults(&disks, 1);
+            let recipe = Recipe {
+                log: true,
+                ..recipe
+            };
+            let mirror = recipe.open(&disks).await;
+            let all = Range::new(0, 60 << 10);
+            write(&mirror, all, 1).await.unwrap();
+            let bad = |faults: &FaultDisk, at: u64| {
+                faults.inject(fail(Operation::Read).at(Range::new(DATA + at, 512)));
+            };
+            bad(&first, 5120);
+            bad(&first, 50 << 10);
+            bad(&second, 20 << 10);
+            assert!(read(&mirror, all).await == pattern(1, all));
+            // What no copy has is an error, and that alone.
+            bad(&second, 5632);
+            let lost = Range::new(4096, 4096);
+            mirror.read(lost).await.unwrap_err();
+            mirror.read(all).await.unwrap_err();
+            let rest = Range::new(8192, 52 << 10);
+            assert!(read(&mirror, rest).await == pattern(1, rest));
+        });
+    }
+}
+
+#[test]
 fn a_failed_member_is_recorded_before_the_write_is_acknowledged() {
     for operation in [Operation::Write, Operation::Flush] {
         block_on(async {
