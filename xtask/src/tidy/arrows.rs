@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/engine", &[]),
     ("crates/nbd", &["nbd-proto", "engine", "block"]),
     ("crates/nodes", &["engine", "block"]),
+    ("crates/bucket", &["engine", "block"]),
     ("crates/attach", &["nbd", "engine", "block"]),
     ("crates/lab", &["engine"]),
     (
@@ -25,6 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "crates/outboard",
         &[
             "attach",
+            "bucket",
             "lab",
             "lab-drivers",
             "nodes",

@@ -1,0 +1,53 @@
+//! What is done with a volume as a whole: made, shown, grown, checked, deleted.
+//!
+//! # Invariants
+//!
+//! * Only `delete` takes a volume over from the server that has it open; `status` and `check` write nothing.
+
+mod check;
+mod create;
+mod delete;
+mod grow;
+mod status;
+
+use futures_util::TryStreamExt as _;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore as _};
+
+#[cfg(test)]
+pub(crate) use self::check::check_on;
+pub use self::check::{CheckOptions, CheckReport, check};
+#[cfg(test)]
+pub(crate) use self::create::create_on;
+pub use self::create::{CreatedVolume, create};
+#[cfg(test)]
+pub(crate) use self::delete::delete_on;
+pub use self::delete::{DeletedVolume, delete};
+#[cfg(test)]
+pub(crate) use self::grow::grow_on;
+pub use self::grow::{GrownVolume, grow};
+#[cfg(test)]
+pub(crate) use self::status::status_on;
+pub use self::status::{VolumeStatus, status};
+use crate::error::BucketError;
+use crate::runtime;
+use crate::store::{RetryPolicy, StoreAccess, retry};
+
+/// Does `work` on the runtime of the volumes.
+async fn on_runtime<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    runtime::join(runtime::handle().spawn(work)).await
+}
+
+/// All objects of a folder; of an empty name those of the whole store.
+async fn list(access: &StoreAccess, folder: &str) -> Result<Vec<ObjectMeta>, BucketError> {
+    let prefix = (!folder.is_empty()).then(|| Path::from(folder));
+    let list = || async {
+        access
+            .store
+            .list(prefix.as_ref())
+            .try_collect::<Vec<_>>()
+            .await
+    };
+    let listed = retry(RetryPolicy::OPEN, &access.uri, list).await;
+    listed.map_err(|error| BucketError::store(&access.uri, "list the objects", error))
+}

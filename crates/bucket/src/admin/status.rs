@@ -1,0 +1,81 @@
+//! [`status`]: what a volume is and takes in its store. Nothing is written.
+
+use serde::Serialize;
+
+use super::{list, on_runtime};
+use crate::error::BucketError;
+use crate::format::{BLOCK, RUN, RUN_BLOCKS};
+use crate::run_map::BlockSource;
+use crate::store::{StoreAccess, StoreOptions, read_header};
+use crate::uri::BucketUri;
+use crate::volume::{check_meta, open_reader};
+
+/// What a volume is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VolumeStatus {
+    /// Where.
+    pub uri: String,
+    /// Its id.
+    pub id: String,
+    /// Its size, bytes.
+    pub size: u64,
+    /// Bytes of it that hold data.
+    pub allocated: u64,
+    /// How often it was opened for writing.
+    pub generation: u32,
+    /// Data objects.
+    pub data_objects: u64,
+    /// Their bytes, with those that no block refers to any more.
+    pub data_bytes: u64,
+    /// Objects of the index.
+    pub index_objects: u64,
+    /// Their bytes.
+    pub index_bytes: u64,
+}
+
+/// Reads the status of a volume.
+///
+/// # Errors
+/// There is none, it is not understood, or the store fails.
+pub async fn status(uri: &BucketUri, options: &StoreOptions) -> Result<VolumeStatus, BucketError> {
+    let access = StoreAccess::connect(uri, options, false)?;
+    on_runtime(async move { status_on(&access).await }).await
+}
+
+pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, BucketError> {
+    let header = read_header(access).await?.header;
+    let access = &access.of(header.id);
+    let index = open_reader(access).await?;
+    let generation = check_meta(access, &index, &header).await?;
+    let scan = index.scan(0..header.size.div_ceil(RUN)).await;
+    let mut scan = scan.map_err(|error| BucketError::index(&access.uri, "read", error))?;
+    let mut allocated = 0;
+    while let Some((_, map)) = scan
+        .next()
+        .await
+        .map_err(|error| error.about(&access.uri))?
+    {
+        let is_data = |block: &usize| {
+            let source = map.block(*block);
+            matches!(source, BlockSource::Inline(_) | BlockSource::Stored(_))
+        };
+        allocated += BLOCK * (0..RUN_BLOCKS).filter(is_data).count() as u64;
+    }
+    drop(scan);
+    if let Err(error) = index.close().await {
+        tracing::debug!("{}: the index was not closed: {error}", access.uri);
+    }
+    let data = list(access, &access.names.data()).await?;
+    let tables = list(access, &access.names.index()).await?;
+    Ok(VolumeStatus {
+        uri: access.uri.clone(),
+        id: header.id.to_string(),
+        size: header.size,
+        allocated,
+        generation,
+        data_objects: data.len() as u64,
+        data_bytes: data.iter().map(|object| object.size).sum(),
+        index_objects: tables.len() as u64,
+        index_bytes: tables.iter().map(|object| object.size).sum(),
+    })
+}

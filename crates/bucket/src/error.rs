@@ -1,0 +1,233 @@
+//! [`BucketError`]: why a volume is not opened, made or changed; [`VolumeFailure`]: why an open one is out of use.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use block::{Errno, Fenced, IoError, Operation, Range};
+use slatedb::{CloseReason, ErrorKind};
+
+use crate::format::{EntryFormatError, HeaderFormatError, MetaFormatError};
+use crate::uri::BucketUriError;
+
+/// A command or an open that failed. Messages have the URI, and no credentials.
+#[derive(Debug, thiserror::Error)]
+pub enum BucketError {
+    /// A URI of no volume.
+    #[error(transparent)]
+    Uri(#[from] BucketUriError),
+    /// Nothing there.
+    #[error("there is no volume at {uri}")]
+    NoVolume {
+        /// Where.
+        uri: String,
+    },
+    /// A volume, or something else, is there already.
+    #[error("{uri} is not empty: {found} is there")]
+    Exists {
+        /// Where.
+        uri: String,
+        /// The first object.
+        found: String,
+    },
+    /// A header that is not understood.
+    #[error("the header of the volume at {uri} is not understood: {source}")]
+    Header {
+        /// Where.
+        uri: String,
+        /// Why.
+        source: HeaderFormatError,
+    },
+    /// The record of the index that is not understood.
+    #[error("the record of the index of {uri} is not understood: {source}")]
+    Meta {
+        /// Where.
+        uri: String,
+        /// Why.
+        source: MetaFormatError,
+    },
+    /// An entry of the index that is not understood.
+    #[error("an entry of the index of {uri} is not understood: {source}")]
+    Entry {
+        /// Where.
+        uri: String,
+        /// Why.
+        source: EntryFormatError,
+    },
+    /// An index of another volume.
+    #[error("the index at {uri} is that of another volume than its header")]
+    Foreign {
+        /// Where.
+        uri: String,
+    },
+    /// A store that would let two servers write.
+    #[error(
+        "{uri} cannot be written: the store does not support conditional PUT (If-None-Match), so two servers could write at once: {why}"
+    )]
+    ConditionalPut {
+        /// Where.
+        uri: String,
+        /// What it answered.
+        why: String,
+    },
+    /// The store.
+    #[error("cannot {what} at {uri}: {source}")]
+    Store {
+        /// What was to be done.
+        what: &'static str,
+        /// Where.
+        uri: String,
+        /// Why.
+        source: Box<object_store::Error>,
+    },
+    /// The index.
+    #[error("cannot {what} the index of {uri}: {source}")]
+    Index {
+        /// What was to be done.
+        what: &'static str,
+        /// Where.
+        uri: String,
+        /// Why.
+        source: Box<slatedb::Error>,
+    },
+    /// Another clock than the store's.
+    #[error(
+        "the clock of this machine and that of the store of {uri} differ by {seconds} s, and may by 30"
+    )]
+    Clock {
+        /// Where.
+        uri: String,
+        /// By how much.
+        seconds: u64,
+    },
+    /// The store does not answer.
+    #[error("{uri} was not opened within {seconds} s: the store does not answer")]
+    Timeout {
+        /// Where.
+        uri: String,
+        /// The limit.
+        seconds: u64,
+    },
+    /// This process writes the volume already.
+    #[error("{uri} is open here already, for writing")]
+    Own {
+        /// Where.
+        uri: String,
+    },
+    /// Another server opened the volume for writing meanwhile.
+    #[error("another server has opened {uri} for writing at the same time")]
+    Fenced {
+        /// Where.
+        uri: String,
+    },
+    /// The configuration of the store.
+    #[error("the store of {uri} is not configured: {why}")]
+    Config {
+        /// Where.
+        uri: String,
+        /// Why.
+        why: String,
+    },
+    /// A file of certificates.
+    #[error("cannot use the certificates in {}: {why}", path.display())]
+    Certificates {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A size that no volume has.
+    #[error("a volume has a size of whole blocks of 4096 bytes, {0} is none")]
+    Size(u64),
+    /// A size that is not larger.
+    #[error("{uri} has {size} bytes already, and is never made smaller")]
+    Shrink {
+        /// Where.
+        uri: String,
+        /// Its size.
+        size: u64,
+    },
+    /// The volume failed while it was in use.
+    #[error("{uri}: {source}")]
+    Failed {
+        /// Where.
+        uri: String,
+        /// Why.
+        source: VolumeFailure,
+    },
+}
+
+impl BucketError {
+    /// What to do next, where the message does not say so.
+    #[must_use]
+    pub const fn next(&self) -> Option<&'static str> {
+        match self {
+            Self::NoVolume { .. } => Some("`outboard bucket create` makes one"),
+            Self::Exists { .. } => Some("choose another path"),
+            Self::ConditionalPut { .. } => Some("it can be read: write read-only=true"),
+            Self::Clock { .. } => Some("set the clock: the order of changes depends on it"),
+            Self::Fenced { .. } => Some("the other one has the volume now"),
+            Self::Config { .. } => Some(
+                "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for other makes, AWS_ENDPOINT_URL",
+            ),
+            _ => None,
+        }
+    }
+
+    /// That of an index which failed.
+    pub(crate) fn index(uri: &str, what: &'static str, source: slatedb::Error) -> Self {
+        let uri = uri.to_owned();
+        match source.kind() {
+            ErrorKind::Closed(CloseReason::Fenced) => Self::Fenced { uri },
+            _ => Self::Index {
+                what,
+                uri,
+                source: Box::new(source),
+            },
+        }
+    }
+
+    pub(crate) fn store(uri: &str, what: &'static str, source: object_store::Error) -> Self {
+        Self::Store {
+            what,
+            uri: uri.to_owned(),
+            source: Box::new(source),
+        }
+    }
+}
+
+/// Why an open volume is out of use. It stays so until it is opened again.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum VolumeFailure {
+    /// Another server opened the volume for writing.
+    #[error("another server has opened the volume for writing: this one has lost it")]
+    Fenced,
+    /// A commit did not reach the store.
+    #[error("changes were not written to the store: {0}")]
+    Commit(Arc<str>),
+    /// It was closed.
+    #[error("the volume is closed")]
+    Closed,
+}
+
+impl VolumeFailure {
+    /// That of a commit which the index refused.
+    pub(crate) fn of_index(error: &slatedb::Error) -> Self {
+        match error.kind() {
+            ErrorKind::Closed(CloseReason::Fenced) => Self::Fenced,
+            _ => Self::Commit(error.to_string().into()),
+        }
+    }
+
+    /// As the error of a request to the volume at `uri`.
+    pub(crate) fn to_io(&self, uri: &str, operation: Operation, range: Option<Range>) -> IoError {
+        let errno = match self {
+            Self::Fenced | Self::Commit(_) => Errno::Io,
+            Self::Closed => Errno::ShuttingDown,
+        };
+        let error = IoError::new(errno, operation, range);
+        match self {
+            Self::Fenced => error.because(Fenced(format!("{uri}: {self}"))),
+            _ => error.because(format!("{uri}: {self}")),
+        }
+    }
+}

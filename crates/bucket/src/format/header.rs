@@ -1,0 +1,140 @@
+//! [`VolumeHeader`]: what a volume is. JSON, so that a person can read it in the store.
+//!
+//! # Invariants
+//!
+//! * Each change is another object, with the next version as its name, created on condition that it is not there: two changes
+//!   at the same time cannot both succeed, and a reader uses the one with the largest version.
+//! * The size never gets smaller.
+
+use serde::{Deserialize, Serialize};
+
+use super::{BLOCK, RUN};
+
+/// What it is, at the start of the object.
+const FORMAT: &str = "outboard volume";
+/// The version that is written, and the only one that is read.
+const VERSION: u32 = 1;
+
+/// What distinguishes a volume from every other one: 128 random bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct VolumeId(pub(crate) [u8; 16]);
+
+/// What a volume is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct VolumeHeader {
+    /// Which it is.
+    pub(crate) id: VolumeId,
+    /// Its size, bytes: whole blocks.
+    pub(crate) size: u64,
+}
+
+/// A header that is not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderFormatError {
+    /// No header at all.
+    #[error("it is no header of a volume: {0}")]
+    Json(String),
+    /// Of another version.
+    #[error("it has version {0}, and this program reads version {VERSION}")]
+    Version(u32),
+    /// Of blocks or runs of another size.
+    #[error("it has blocks of {0} and runs of {1} bytes, and this program has {BLOCK} and {RUN}")]
+    Units(u64, u64),
+    /// A size that no volume has.
+    #[error("{0} bytes is no size of a volume")]
+    Size(u64),
+    /// An id that is none.
+    #[error("its id is no 32 hexadecimal digits")]
+    Id,
+}
+
+/// As JSON.
+#[derive(Debug, Serialize, Deserialize)]
+struct HeaderJson {
+    format: String,
+    version: u32,
+    id: String,
+    size: u64,
+    block: u64,
+    run: u64,
+}
+
+impl VolumeHeader {
+    /// As the bytes of an object.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let json = HeaderJson {
+            format: FORMAT.to_owned(),
+            version: VERSION,
+            id: self.id.to_string(),
+            size: self.size,
+            block: BLOCK,
+            run: RUN,
+        };
+        let mut bytes = serde_json::to_vec_pretty(&json).expect("text and numbers are JSON");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// The header with these bytes.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, HeaderFormatError> {
+        // The version first: another one may have other fields.
+        let json: serde_json::Value = serde_json::from_slice(bytes).map_err(not_json)?;
+        if json["format"] != FORMAT {
+            let what = format!("its format is not {FORMAT:?}");
+            return Err(HeaderFormatError::Json(what));
+        }
+        let version = json["version"].as_u64().and_then(|v| u32::try_from(v).ok());
+        match version {
+            Some(VERSION) => {}
+            Some(other) => return Err(HeaderFormatError::Version(other)),
+            None => return Err(HeaderFormatError::Json("it has no version".to_owned())),
+        }
+        let json: HeaderJson = serde_json::from_value(json).map_err(not_json)?;
+        if (json.block, json.run) != (BLOCK, RUN) {
+            return Err(HeaderFormatError::Units(json.block, json.run));
+        }
+        if !is_size(json.size) {
+            return Err(HeaderFormatError::Size(json.size));
+        }
+        let id = VolumeId::parse(&json.id).ok_or(HeaderFormatError::Id)?;
+        Ok(Self {
+            id,
+            size: json.size,
+        })
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+fn not_json(error: serde_json::Error) -> HeaderFormatError {
+    HeaderFormatError::Json(error.to_string())
+}
+
+/// Largest volume, bytes: what a signed offset of the kernel can address.
+const SIZE_MAX: u64 = 1 << 62;
+
+/// Whether a volume can have this size.
+pub(crate) const fn is_size(size: u64) -> bool {
+    size > 0 && size.is_multiple_of(BLOCK) && size <= SIZE_MAX
+}
+
+impl VolumeId {
+    /// Another one each time.
+    pub(crate) fn random() -> Self {
+        let mut id = [0; 16];
+        let filled = rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty());
+        assert_eq!(filled, Ok(id.len()), "the kernel has random bytes");
+        Self(id)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let number = is_hex.then(|| u128::from_str_radix(text, 16).ok())??;
+        Some(Self(number.to_be_bytes()))
+    }
+}
+
+impl std::fmt::Display for VolumeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}

@@ -1,0 +1,120 @@
+//! [`Names`]: the objects of a volume, by name.
+//!
+//! # Invariants
+//!
+//! * Index and data lie below the id of the volume: a server that still has a deleted volume open writes nothing of another one that was
+//!   made at its place.
+//! * The name of a data object has its writer's generation, which no two writers share: two writers never write the same object.
+
+use super::VolumeId;
+
+/// Digits of a version of the header, so that names sort as the numbers do.
+const VERSION_DIGITS: usize = 20;
+
+/// The names of the objects of one volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Names {
+    root: String,
+    /// That of the volume; empty until its header was read.
+    id: String,
+}
+
+/// A data object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct DataObject {
+    /// Its writer.
+    pub(crate) generation: u32,
+    /// Counts the writer's objects.
+    pub(crate) number: u64,
+}
+
+impl Names {
+    /// Those below `root`; an empty one is the store itself.
+    pub(crate) const fn new(root: String) -> Self {
+        let id = String::new();
+        Self { root, id }
+    }
+
+    /// The same, with the objects of this volume.
+    pub(crate) fn of(&self, id: VolumeId) -> Self {
+        Self {
+            root: self.root.clone(),
+            id: id.to_string(),
+        }
+    }
+
+    fn below(&self, name: &str) -> String {
+        match self.root.as_str() {
+            "" => name.to_owned(),
+            root => format!("{root}/{name}"),
+        }
+    }
+
+    /// What all of them begin with.
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// The folder with the versions of the header.
+    pub(crate) fn headers(&self) -> String {
+        self.below("volume")
+    }
+
+    /// A version of the header, from 1 on.
+    pub(crate) fn header(&self, version: u64) -> String {
+        self.below(&format!("volume/{version:0VERSION_DIGITS$}"))
+    }
+
+    /// The folder of the index: SlateDB's.
+    pub(crate) fn index(&self) -> String {
+        self.below(&format!("index/{}", self.own_id()))
+    }
+
+    /// The folder of the data objects.
+    pub(crate) fn data(&self) -> String {
+        self.below(&format!("data/{}", self.own_id()))
+    }
+
+    fn own_id(&self) -> &str {
+        assert!(
+            !self.id.is_empty(),
+            "the header is read before anything else"
+        );
+        &self.id
+    }
+
+    /// The folders with everything but headers, of any volume.
+    pub(crate) fn contents(&self) -> [String; 3] {
+        ["data", "probe", "index"].map(|folder| self.below(folder))
+    }
+
+    /// A data object.
+    pub(crate) fn object(&self, object: DataObject) -> String {
+        let DataObject { generation, number } = object;
+        format!("{}/{generation:08x}-{number:016x}", self.data())
+    }
+
+    /// The folder of the objects by which a store is probed.
+    pub(crate) fn probes(&self) -> String {
+        self.below("probe")
+    }
+}
+
+/// The version of the header with this file name.
+pub(crate) fn header_version(name: &str) -> Option<u64> {
+    let is_version = name.len() == VERSION_DIGITS && name.bytes().all(|b| b.is_ascii_digit());
+    is_version.then(|| name.parse().ok())?
+}
+
+/// The data object with this file name.
+pub(crate) fn data_object(name: &str) -> Option<DataObject> {
+    let (generation, number) = name.split_once('-')?;
+    let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if (generation.len(), number.len()) != (8, 16) || !is_hex(generation) || !is_hex(number) {
+        return None;
+    }
+    Some(DataObject {
+        generation: u32::from_str_radix(generation, 16).ok()?,
+        number: u64::from_str_radix(number, 16).ok()?,
+    })
+}

@@ -1,0 +1,141 @@
+//! Encodings: round trips, and that what was changed is refused.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+
+fn keys() -> impl Strategy<Value = IndexKey> {
+    let block = 0..u8::try_from(RUN_BLOCKS).unwrap();
+    prop_oneof![
+        any::<u64>().prop_map(IndexKey::Run),
+        (any::<u64>(), block).prop_map(|(run, block)| IndexKey::Block { run, block }),
+    ]
+}
+
+fn entry(key: IndexKey, kind: u8, numbers: (u32, u64, u32)) -> Entry {
+    let (generation, commit, offset) = numbers;
+    let content = match kind {
+        0 => EntryContent::Zero,
+        1 if key.block_count() == 1 => EntryContent::Inline(vec![7; BLOCK_LEN].into()),
+        _ => EntryContent::Stored(RunPointer {
+            generation,
+            object: commit / 2,
+            offset,
+            checksums: (0..).take(key.block_count()).collect(),
+        }),
+    };
+    let sequence = Sequence { generation, commit };
+    Entry { sequence, content }
+}
+
+proptest! {
+    #[test]
+    fn keys_survive_and_sort_as_their_bytes(one in keys(), other in keys()) {
+        prop_assert_eq!(IndexKey::decode(&one.encode()), Some(one));
+        // The entry of a run comes before those of its blocks.
+        let order = |key: IndexKey| match key {
+            IndexKey::Run(run) => (run, None),
+            IndexKey::Block { run, block } => (run, Some(block)),
+        };
+        prop_assert_eq!(one.encode().cmp(&other.encode()), order(one).cmp(&order(other)));
+    }
+
+    #[test]
+    fn entries_survive_and_nothing_else_is_taken_for_one(
+        key in keys(), other in keys(), kind in 0..3_u8,
+        numbers in any::<(u32, u64, u32)>(), at: prop::sample::Index, flip in 1..=255_u8,
+    ) {
+        let entry = entry(key, kind, numbers);
+        let bytes = Bytes::from(entry.encode(key));
+        prop_assert_eq!(Entry::decode(key, &bytes), Ok(entry));
+        let mut changed = bytes.to_vec();
+        let at = at.index(changed.len());
+        changed[at] ^= flip;
+        prop_assert!(Entry::decode(key, &changed.into()).is_err());
+        prop_assert!(Entry::decode(key, &bytes.slice(..at)).is_err());
+        if other != key {
+            prop_assert_eq!(Entry::decode(other, &bytes), Err(EntryFormatError::Checksum));
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic(key in keys(), bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(Entry::decode(key, &bytes.clone().into()).is_err());
+        prop_assert!(IndexMeta::decode(&bytes).is_err());
+        prop_assert!(VolumeHeader::decode(&bytes).is_err());
+        let _key = IndexKey::decode(&bytes);
+    }
+
+    #[test]
+    fn names_of_objects_survive(generation: u32, number: u64, version: u64) {
+        let id = VolumeId([7; 16]);
+        let names = Names::new("a/b".to_owned()).of(id);
+        let object = DataObject { generation, number };
+        let name = names.object(object);
+        prop_assert_eq!(data_object(name.strip_prefix(&format!("a/b/data/{id}/")).unwrap()), Some(object));
+        let name = names.header(version);
+        prop_assert_eq!(header_version(name.strip_prefix("a/b/volume/").unwrap()), Some(version));
+    }
+}
+
+#[test]
+fn names_that_are_no_objects_are_none() {
+    for name in [
+        "",
+        "x",
+        "00000001",
+        "00000001-",
+        "0000000g-0000000000000001",
+        "+0000001-0000000000000001",
+    ] {
+        assert_eq!(data_object(name), None, "{name}");
+    }
+    assert_eq!(header_version("1"), None);
+    assert_eq!(Names::new(String::new()).headers(), "volume");
+}
+
+#[test]
+fn another_version_is_named() {
+    let key = IndexKey::Run(3);
+    let mut bytes = entry(key, 0, (1, 1, 0)).encode(key);
+    bytes[0] = 9;
+    assert_eq!(
+        Entry::decode(key, &bytes.into()),
+        Err(EntryFormatError::Version(9))
+    );
+    let id = VolumeId([3; 16]);
+    let meta = IndexMeta { id, generation: 5 };
+    let mut bytes = meta.encode();
+    assert_eq!(IndexMeta::decode(&bytes), Ok(meta));
+    bytes[0] = 2;
+    assert_eq!(IndexMeta::decode(&bytes), Err(MetaFormatError::Version(2)));
+    bytes[0] = 1;
+    bytes[5] ^= 1;
+    assert_eq!(IndexMeta::decode(&bytes), Err(MetaFormatError::Checksum));
+}
+
+#[test]
+fn headers_survive_and_what_is_none_is_refused_by_name() {
+    let header = VolumeHeader {
+        id: VolumeId::random(),
+        size: 5 * BLOCK,
+    };
+    let text = String::from_utf8(header.encode()).unwrap();
+    let decode = |text: &str| VolumeHeader::decode(text.as_bytes());
+    assert_eq!(decode(&text), Ok(header));
+    let changed = |from: &str, to: &str| decode(&text.replace(from, to));
+    let version = changed("\"version\": 1", "\"version\": 2");
+    assert_eq!(version, Err(HeaderFormatError::Version(2)));
+    let size = changed("20480", "20481");
+    assert_eq!(size, Err(HeaderFormatError::Size(20481)));
+    let units = changed("\"block\": 4096", "\"block\": 512");
+    assert_eq!(units, Err(HeaderFormatError::Units(512, RUN)));
+    let id = changed(&header.id.to_string(), "12");
+    assert_eq!(id, Err(HeaderFormatError::Id));
+    assert!(matches!(
+        changed("outboard volume", "x"),
+        Err(HeaderFormatError::Json(_))
+    ));
+    assert!(matches!(decode("x"), Err(HeaderFormatError::Json(_))));
+}

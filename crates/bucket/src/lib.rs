@@ -1,0 +1,70 @@
+//! A volume on an object store: a disk that is as large as a bucket, and is served by any machine that reaches it.
+//!
+//! ```text
+//! s3://BUCKET/PATH/VOLUME/
+//!     volume/…   the header: what the volume is, its size
+//!     index/…    where each block is: SlateDB, which is also the log and the fence
+//!     data/…     immutable objects with the data of the blocks
+//! ```
+//!
+//! * [`BucketVolume`] is an open volume, a [`block::BlockDevice`]; `volume/` has its requests and commits.
+//! * [`create()`], [`status()`], [`grow()`], [`check()`], [`delete()`] are the commands.
+//! * `format/`, `run_map`, `dirty`, `flush_plan` and `read_plan` are pure.
+//!
+//! # Invariants
+//!
+//! * What a flush acknowledged is in the store. After a commit failed no later flush reports success.
+//! * One writer: the volume has been lost to another one before that one's first commit; then every request fails.
+//! * A store that does not create an object on condition that it is not there is never written.
+//! * Nothing that is not understood is used: versions, kinds and checksums are compared (`format/`).
+//!
+//! # What this crate does not do
+//!
+//! It has no log, tree or consensus of its own, and caches no data: `cache(…)` does. Data objects that nothing refers to any more are
+//! counted by [`check()`] and not deleted.
+//!
+//! Without the feature `store` it is the pure core alone, so that builds without it have none of its dependencies.
+
+#![cfg_attr(
+    not(feature = "store"),
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the core is used by the store alone, and tested without"
+    )
+)]
+#![cfg_attr(not(test), deny(clippy::disallowed_types))]
+
+#[cfg(feature = "store")]
+mod admin;
+mod committer;
+mod dirty;
+#[cfg(feature = "store")]
+mod error;
+mod flush_plan;
+mod format;
+mod read_plan;
+mod run_map;
+#[cfg(feature = "store")]
+mod runtime;
+#[cfg(feature = "store")]
+mod store;
+#[cfg(test)]
+mod tests;
+mod uri;
+#[cfg(feature = "store")]
+mod volume;
+
+#[cfg(feature = "store")]
+pub use self::admin::{
+    CheckOptions, CheckReport, CreatedVolume, DeletedVolume, GrownVolume, VolumeStatus, check,
+    create, delete, grow, status,
+};
+#[cfg(feature = "store")]
+pub use self::error::{BucketError, VolumeFailure};
+pub use self::format::{EntryFormatError, HeaderFormatError, MetaFormatError};
+#[cfg(feature = "store")]
+pub use self::store::StoreOptions;
+pub use self::uri::{BucketUri, BucketUriError, SCHEMES};
+#[cfg(feature = "store")]
+pub use self::volume::{BucketVolume, VolumeOptions, close_all};

@@ -1,0 +1,125 @@
+//! [`RunMap`]: what each block of a run is, by the entries of the index. Pure.
+//!
+//! # Invariants
+//!
+//! * The entry with the latest [`Sequence`] that covers a block is the block's. One commit writes either the entry of a run or
+//!   entries of its blocks, never both.
+
+use bytes::Bytes;
+
+use crate::format::{
+    BLOCK, DataObject, Entry, EntryContent, EntryFormatError, IndexKey, RUN_BLOCKS, Sequence,
+};
+
+/// Where a block is in an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredBlock {
+    /// The object.
+    pub(crate) object: DataObject,
+    /// Offset in it, bytes.
+    pub(crate) offset: u64,
+    /// CRC-32C of the block.
+    pub(crate) checksum: u32,
+}
+
+/// What a block is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum BlockSource {
+    /// Never written: zeroes.
+    #[default]
+    Hole,
+    /// Zeroes that were written.
+    Zero,
+    /// These bytes.
+    Inline(Bytes),
+    /// Bytes of an object.
+    Stored(StoredBlock),
+}
+
+/// What the blocks of a run are.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct RunMap {
+    blocks: [(Sequence, BlockSource); RUN_BLOCKS],
+}
+
+impl RunMap {
+    /// Takes an entry of the run, in any order.
+    pub(crate) fn apply(&mut self, key: IndexKey, entry: &Entry) {
+        match key {
+            IndexKey::Run(_) => (0..RUN_BLOCKS).for_each(|block| self.set(block, 0, entry)),
+            IndexKey::Block { block, .. } => {
+                let block = usize::from(block);
+                self.set(block, block, entry);
+            }
+        }
+    }
+
+    /// `first`: the block that the entry begins with.
+    fn set(&mut self, block: usize, first: usize, entry: &Entry) {
+        let (sequence, source) = &mut self.blocks[block];
+        if entry.sequence < *sequence {
+            return;
+        }
+        *sequence = entry.sequence;
+        *source = match &entry.content {
+            EntryContent::Zero => BlockSource::Zero,
+            EntryContent::Inline(data) => BlockSource::Inline(data.clone()),
+            EntryContent::Stored(pointer) => {
+                let nth = block - first;
+                BlockSource::Stored(StoredBlock {
+                    object: DataObject {
+                        generation: pointer.generation,
+                        number: pointer.object,
+                    },
+                    offset: u64::from(pointer.offset) + nth as u64 * BLOCK,
+                    checksum: pointer.checksums[nth],
+                })
+            }
+        };
+    }
+
+    /// What a block is.
+    pub(crate) const fn block(&self, block: usize) -> &BlockSource {
+        &self.blocks[block].1
+    }
+
+    /// Whether any block is something else than zeroes.
+    pub(crate) fn has_data(&self) -> bool {
+        let is_data =
+            |source: &BlockSource| !matches!(source, BlockSource::Hole | BlockSource::Zero);
+        self.blocks.iter().any(|(_, source)| is_data(source))
+    }
+}
+
+/// Puts the entries of a scan, which come in the order of their keys, together by run.
+#[derive(Debug, Default)]
+pub(crate) struct RunMapBuilder {
+    run: Option<(u64, RunMap)>,
+}
+
+impl RunMapBuilder {
+    /// Takes the next entry of a scan; returns the run before it when that is complete.
+    ///
+    /// # Errors
+    /// An entry that is not understood.
+    pub(crate) fn push(
+        &mut self,
+        key: &[u8],
+        value: &Bytes,
+    ) -> Result<Option<(u64, RunMap)>, EntryFormatError> {
+        let key = IndexKey::decode(key).ok_or(EntryFormatError::Key)?;
+        let entry = Entry::decode(key, value)?;
+        let is_next = self.run.as_ref().is_some_and(|(run, _)| *run != key.run());
+        let complete = if is_next { self.run.take() } else { None };
+        let (_, map) = self
+            .run
+            .get_or_insert_with(|| (key.run(), RunMap::default()));
+        map.apply(key, &entry);
+        Ok(complete)
+    }
+
+    /// The last run.
+    pub(crate) fn finish(self) -> Option<(u64, RunMap)> {
+        self.run
+    }
+}

@@ -1,0 +1,155 @@
+//! [`StoreAccess`]: a store by its URI, and the names of a volume in it.
+//!
+//! # Invariants
+//!
+//! * Credentials come from the environment (`AWS_…`), and nothing prints what they are put into.
+//! * An endpoint without TLS is used only where `AWS_ENDPOINT_URL` names one; certificates are always verified.
+//! * What a folder of this machine acknowledges was synced to its medium.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::local::LocalFileSystem;
+use object_store::{Certificate, ClientOptions, ObjectStore, RetryConfig};
+
+use crate::error::BucketError;
+use crate::format::{Names, VolumeId};
+use crate::uri::BucketUri;
+
+/// How long one request may take: an object of 8 MiB over a slow line.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// What the client itself retries; beyond that its callers do.
+const CLIENT_RETRIES: usize = 2;
+/// The variable that names a file of certificates, as the AWS command line has it.
+const CA_VARIABLE: &str = "AWS_CA_BUNDLE";
+
+/// How a store is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StoreOptions {
+    /// A file of certificates in PEM that are trusted besides those of the system; else that of `AWS_CA_BUNDLE`.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// A store, and the names of a volume in it.
+#[derive(Clone)]
+pub(crate) struct StoreAccess {
+    /// The volume, for messages.
+    pub(crate) uri: String,
+    /// The store.
+    pub(crate) store: Arc<dyn ObjectStore>,
+    /// The objects of the volume.
+    pub(crate) names: Names,
+}
+
+impl fmt::Debug for StoreAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StoreAccess").field(&self.uri).finish()
+    }
+}
+
+impl StoreAccess {
+    /// The store of `uri`; no request is made. `creates`: a folder of this machine is made if it is not there.
+    ///
+    /// # Errors
+    /// A configuration that is incomplete, a folder that is not there.
+    pub(crate) fn connect(
+        uri: &BucketUri,
+        options: &StoreOptions,
+        creates: bool,
+    ) -> Result<Self, BucketError> {
+        let text = uri.to_string();
+        let (store, root) = match uri {
+            BucketUri::File(path) => (local(path, &text, creates)?, String::new()),
+            BucketUri::S3 { bucket, path } => (s3(bucket, &text, options)?, path.clone()),
+        };
+        Ok(Self {
+            uri: text,
+            store,
+            names: Names::new(root),
+        })
+    }
+}
+
+impl StoreAccess {
+    /// The same, with the objects of this volume.
+    pub(crate) fn of(&self, id: VolumeId) -> Self {
+        Self {
+            names: self.names.of(id),
+            ..self.clone()
+        }
+    }
+}
+
+fn local(path: &Path, uri: &str, creates: bool) -> Result<Arc<dyn ObjectStore>, BucketError> {
+    let config = |why: String| BucketError::Config {
+        uri: uri.to_owned(),
+        why,
+    };
+    if creates {
+        let made = std::fs::create_dir_all(path);
+        made.map_err(|error| config(format!("{} cannot be made: {error}", path.display())))?;
+    } else if !path.is_dir() {
+        let uri = uri.to_owned();
+        return Err(BucketError::NoVolume { uri });
+    }
+    let store =
+        LocalFileSystem::new_with_prefix(path).map_err(|error| config(error.to_string()))?;
+    Ok(Arc::new(store.with_fsync(true)))
+}
+
+fn s3(
+    bucket: &str,
+    uri: &str,
+    options: &StoreOptions,
+) -> Result<Arc<dyn ObjectStore>, BucketError> {
+    install_tls();
+    let endpoint = std::env::var("AWS_ENDPOINT_URL").unwrap_or_default();
+    let mut client = ClientOptions::new()
+        .with_timeout(REQUEST_TIMEOUT)
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_allow_http(endpoint.starts_with("http://"));
+    let from_env = || std::env::var_os(CA_VARIABLE).map(PathBuf::from);
+    if let Some(path) = options.ca_file.clone().or_else(from_env) {
+        for certificate in certificates(&path)? {
+            client = client.with_root_certificate(certificate);
+        }
+    }
+    let retries = RetryConfig {
+        max_retries: CLIENT_RETRIES,
+        ..RetryConfig::default()
+    };
+    let store = AmazonS3Builder::from_env()
+        .with_bucket_name(bucket)
+        .with_client_options(client)
+        .with_retry(retries)
+        .build();
+    let store = store.map_err(|error| BucketError::Config {
+        uri: uri.to_owned(),
+        why: error.to_string(),
+    })?;
+    Ok(Arc::new(store))
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate>, BucketError> {
+    let refused = |why: String| BucketError::Certificates {
+        path: path.to_owned(),
+        why,
+    };
+    let pem = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
+    let found = Certificate::from_pem_bundle(&pem).map_err(|error| refused(error.to_string()))?;
+    match found.is_empty() {
+        true => Err(refused("it has none".to_owned())),
+        false => Ok(found),
+    }
+}
+
+/// The client has no cryptography of its own; that of the rest of this program is the process's.
+fn install_tls() {
+    // Another one that is installed is as good.
+    drop(rustls::crypto::ring::default_provider().install_default());
+}

@@ -1,0 +1,12 @@
+//! The object store: how it is reached, probed and retried.
+
+mod connect;
+mod header;
+mod probe;
+mod retry;
+
+pub(crate) use self::connect::StoreAccess;
+pub use self::connect::StoreOptions;
+pub(crate) use self::header::{create_header, read_header};
+pub(crate) use self::probe::probe;
+pub(crate) use self::retry::{RetryPolicy, retry};

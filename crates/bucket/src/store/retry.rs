@@ -1,0 +1,85 @@
+//! [`retry`]: a request is made again until it succeeds, cannot succeed, or too much time has passed.
+//!
+//! # Invariants
+//!
+//! * Only requests that may be made twice come here: reads, deletes, and writes of the same bytes under a name of their own.
+//! * An outage stalls a volume and does not fail it, up to the limit of the policy.
+
+use std::time::Duration;
+
+use engine::clock;
+use object_store::Error;
+
+/// The first pause between two tries, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// How long a request is retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RetryPolicy {
+    /// No try begins later.
+    pub(crate) limit: Duration,
+    /// Whether refused credentials are retried: those of an open volume may be renewed.
+    pub(crate) retries_refusals: bool,
+}
+
+impl RetryPolicy {
+    /// For commands and opens: a user waits.
+    pub(crate) const OPEN: Self = Self {
+        limit: Duration::from_secs(20),
+        retries_refusals: false,
+    };
+
+    fn should_retry(self, error: &Error) -> bool {
+        match error {
+            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => self.retries_refusals,
+            Error::NotFound { .. }
+            | Error::InvalidPath { .. }
+            | Error::NotSupported { .. }
+            | Error::NotImplemented { .. }
+            | Error::AlreadyExists { .. }
+            | Error::Precondition { .. }
+            | Error::NotModified { .. }
+            | Error::UnknownConfigurationKey { .. } => false,
+            _ => true,
+        }
+    }
+}
+
+/// Makes a request until it succeeds or `policy` ends it.
+///
+/// # Errors
+/// That of the last try.
+pub(crate) async fn retry<T, F>(
+    policy: RetryPolicy,
+    what: &str,
+    request: impl Fn() -> F,
+) -> Result<T, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let begin = clock::now();
+    let mut pause = PAUSE_MIN;
+    let mut has_failed = false;
+    loop {
+        let error = match request().await {
+            Ok(value) => {
+                if has_failed {
+                    tracing::info!("{what}: the store answers again");
+                }
+                return Ok(value);
+            }
+            Err(error) => error,
+        };
+        let elapsed = clock::now().saturating_duration_since(begin);
+        if !policy.should_retry(&error) || elapsed + pause > policy.limit {
+            return Err(error);
+        }
+        if !has_failed {
+            tracing::warn!("{what}: {error}: retrying");
+        }
+        has_failed = true;
+        clock::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}

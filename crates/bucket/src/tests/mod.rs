@@ -1,0 +1,60 @@
+//! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `uri`; with the feature `store` `volume` (the contract), `worlds`
+//! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands).
+
+#[cfg(feature = "store")]
+mod admin;
+mod dirty;
+mod plans;
+#[cfg(feature = "store")]
+mod unstable_store;
+mod uri;
+#[cfg(feature = "store")]
+mod volume;
+#[cfg(feature = "store")]
+mod worlds;
+#[cfg(feature = "store")]
+mod writers;
+
+use block::Range;
+use bytes::Bytes;
+
+use crate::format::{BLOCK, BLOCK_LEN};
+
+/// A block that holds `tag` everywhere; 0: zeroes.
+fn block_of(tag: u32) -> Bytes {
+    tag.to_le_bytes().repeat(BLOCK_LEN / 4).into()
+}
+
+/// The tag of a block that [`block_of`] made.
+fn tag_of(block: &[u8]) -> u32 {
+    let (first, _) = block.split_first_chunk().expect("a block has a tag");
+    let tag = u32::from_le_bytes(*first);
+    assert!(
+        block == block_of(tag),
+        "a block has parts of several writes"
+    );
+    tag
+}
+
+/// `count` blocks from block `first` on, as bytes.
+const fn blocks(first: u64, count: u64) -> Range {
+    Range::new(first * BLOCK, count * BLOCK)
+}
+
+/// Plays `count` seeded worlds, or those that the environment names.
+#[cfg(feature = "store")]
+fn play_all(count: u64, play: impl Fn(u64) + std::panic::RefUnwindSafe) {
+    let seeds = testkit::WorldSeeds::from_env();
+    let count = seeds.count.unwrap_or(count);
+    let worlds = match seeds.only {
+        Some(seed) => seed..seed + 1,
+        None => seeds.from..seeds.from + count,
+    };
+    for seed in worlds {
+        let played = std::panic::catch_unwind(|| play(seed));
+        assert!(
+            played.is_ok(),
+            "world {seed} fails: OUTBOARD_WORLD={seed} plays it again"
+        );
+    }
+}

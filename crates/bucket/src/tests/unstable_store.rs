@@ -1,0 +1,173 @@
+//! [`UnstableStore`]: a store in memory of which any request may fail, be late, or be carried out without an answer, and which
+//! can be cut off from its client for good.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use engine::clock;
+use fastrand::Rng;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt as _, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result,
+};
+
+/// How often what happens to a request, in percent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Faults {
+    /// It fails, and nothing is done.
+    pub(super) fails: u8,
+    /// It is carried out, and fails.
+    pub(super) unanswered: u8,
+    /// It is late.
+    pub(super) late: u8,
+    /// Conditions are ignored: an object that is there is overwritten.
+    pub(super) ignores_conditions: bool,
+}
+
+/// A client's view of a store in memory.
+#[derive(Debug)]
+pub(super) struct UnstableStore {
+    inner: Arc<InMemory>,
+    faults: Mutex<Faults>,
+    rng: Mutex<Rng>,
+    is_cut: AtomicBool,
+}
+
+impl UnstableStore {
+    pub(super) fn new(inner: Arc<InMemory>, faults: Faults, seed: u64) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            faults: Mutex::new(faults),
+            rng: Mutex::new(Rng::with_seed(seed)),
+            is_cut: AtomicBool::new(false),
+        })
+    }
+
+    /// No request is carried out or answered any more.
+    pub(super) fn cut(&self) {
+        self.is_cut.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn set(&self, faults: Faults) {
+        *self.faults.lock().unwrap() = faults;
+    }
+
+    async fn while_connected(&self) {
+        if self.is_cut.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Does `request`, or what the faults say.
+    async fn carry_out<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        let faults = *self.faults.lock().unwrap();
+        let (roll, late, millis) = {
+            let mut rng = self.rng.lock().unwrap();
+            (rng.u8(0..100), rng.u8(0..100), rng.u64(1..400))
+        };
+        if late < faults.late {
+            clock::sleep(Duration::from_millis(millis)).await;
+        }
+        self.while_connected().await;
+        if roll < faults.fails {
+            return Err(failure("it was not carried out"));
+        }
+        let result = request.await;
+        if late < faults.late {
+            clock::sleep(Duration::from_millis(millis)).await;
+        }
+        self.while_connected().await;
+        if roll < faults.fails + faults.unanswered {
+            return Err(failure("its answer was lost"));
+        }
+        result
+    }
+}
+
+fn failure(why: &str) -> Error {
+    Error::Generic {
+        store: "unstable",
+        source: why.into(),
+    }
+}
+
+impl fmt::Display for UnstableStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unstable")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for UnstableStore {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> Result<PutResult> {
+        if self.faults.lock().unwrap().ignores_conditions {
+            options.mode = PutMode::Overwrite;
+        }
+        self.carry_out(self.inner.put_opts(location, payload, options))
+            .await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.carry_out(self.inner.put_multipart_opts(location, options))
+            .await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.carry_out(self.inner.get_opts(location, options)).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        let (inner, is_cut) = (self.inner.clone(), self.is_cut.load(Ordering::SeqCst));
+        let deletes = locations.then(move |path| {
+            let inner = inner.clone();
+            async move {
+                if is_cut {
+                    std::future::pending::<()>().await;
+                }
+                let path = path?;
+                inner.delete(&path).await?;
+                Ok(path)
+            }
+        });
+        deletes.boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        if self.is_cut.load(Ordering::SeqCst) {
+            return stream::pending().boxed();
+        }
+        let faults = *self.faults.lock().unwrap();
+        if self.rng.lock().unwrap().u8(0..100) < faults.fails {
+            return stream::iter([Err(failure("the list was not made"))]).boxed();
+        }
+        self.inner.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.carry_out(self.inner.list_with_delimiter(prefix)).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.carry_out(self.inner.copy_opts(from, to, options))
+            .await
+    }
+}

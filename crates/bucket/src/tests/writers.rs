@@ -1,0 +1,144 @@
+//! Two writers of one volume, in every order: after the second one has it, the first one never succeeds in flushing, and nothing that it
+//! flushed before is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use block::BlockDevice as _;
+use fastrand::Rng;
+use object_store::memory::InMemory;
+
+use super::play_all;
+use super::unstable_store::{Faults, UnstableStore};
+use super::volume::{SIZE, access, new_volume, open, open_with, run, stable, tags, write};
+use crate::admin::create_on;
+use crate::volume::VolumeOptions;
+
+/// Worlds of a test run.
+const WORLDS: u64 = 60;
+/// Blocks that the first writer writes, one each round.
+const ROUNDS: u32 = 12;
+
+#[test]
+fn a_second_writer_takes_the_volume_and_the_first_one_has_lost_it() {
+    run(async {
+        let (inner, first) = new_volume().await;
+        write(&first, 0, 1, 1).await.unwrap();
+        first.flush().await.unwrap();
+        write(&first, 1, 1, 2).await.unwrap();
+        let second = open(stable(&inner)).await.unwrap();
+        let error = first.flush().await.unwrap_err();
+        assert!(error.fenced().is_some(), "{error}");
+        assert!(error.to_string().contains("another server"), "{error}");
+        let read = first.read(super::blocks(0, 1)).await.unwrap_err();
+        assert!(read.fenced().is_some(), "{read}");
+        assert!(write(&first, 5, 1, 1).await.unwrap_err().fenced().is_some());
+        assert!(first.flush().await.is_err(), "it stays so");
+        assert_eq!(tags(&second, 0, 2).await, [1, 0]);
+        write(&second, 2, 1, 3).await.unwrap();
+        second.flush().await.unwrap();
+        second.close().await.unwrap();
+    });
+}
+
+/// The first one finds out by itself, also if it is not used.
+#[test]
+fn a_writer_that_is_not_used_finds_that_it_lost_the_volume() {
+    run(async {
+        let (inner, first) = new_volume().await;
+        let second = open(stable(&inner)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let error = first.read(super::blocks(0, 1)).await.unwrap_err();
+        assert!(error.fenced().is_some(), "{error}");
+        second.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_reader_takes_nothing_from_the_writer() {
+    run(async {
+        let (inner, writer) = new_volume().await;
+        write(&writer, 0, 100, 1).await.unwrap();
+        writer.flush().await.unwrap();
+        let options = VolumeOptions {
+            read_only: true,
+            ..VolumeOptions::default()
+        };
+        let reader = open_with(stable(&inner), &options).await.unwrap();
+        assert_eq!(tags(&reader, 99, 2).await, [1, 0]);
+        write(&writer, 0, 1, 2).await.unwrap();
+        writer.flush().await.unwrap();
+        reader.close().await.unwrap();
+        writer.close().await.unwrap();
+    });
+}
+
+/// The second writer opens at any moment of the first one's work.
+async fn world(seed: u64) {
+    let mut rng = Rng::with_seed(seed);
+    let inner = Arc::new(InMemory::new());
+    create_on(stable(&inner), SIZE).await.unwrap();
+    let faults = |rng: &mut Rng| Faults {
+        fails: rng.u8(0..10),
+        unanswered: rng.u8(0..10),
+        late: rng.u8(0..50),
+        ..Faults::default()
+    };
+    let store = UnstableStore::new(inner.clone(), faults(&mut rng), rng.u64(..));
+    let first = open(access(store)).await.unwrap();
+    let store = UnstableStore::new(inner.clone(), faults(&mut rng), rng.u64(..));
+    let pause = rng.u64(0..4000);
+    let is_late = rng.bool();
+    let second = async {
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        open(access(store)).await.unwrap()
+    };
+    let work = async {
+        let mut flushed = Vec::new();
+        let mut writes = 0;
+        for round in 1..=ROUNDS {
+            // Large ones go into objects, small ones into the index.
+            let count = if rng.bool() { 1 } else { 70 };
+            let begin = u64::from(round);
+            writes += usize::from(write(&first, begin, count, round).await.is_ok());
+            if first.flush().await.is_ok() {
+                flushed.push((begin, count, round));
+            }
+            if is_late {
+                tokio::time::sleep(Duration::from_millis(rng.u64(0..600))).await;
+            }
+        }
+        (flushed, writes)
+    };
+    let (second, (flushed, _)) = tokio::join!(second, work);
+    // The first one commits nothing any more.
+    let after = write(&first, 0, 1, 99).await;
+    let after = after.is_ok() && first.flush().await.is_ok();
+    assert!(!after, "both flushed after the takeover");
+    let found = tags(&second, 0, SIZE / 4096).await;
+    let mut expected: Vec<Option<u32>> = vec![None; found.len()];
+    for (begin, count, tag) in &flushed {
+        let begin = usize::try_from(*begin).unwrap();
+        let count = usize::try_from(*count).unwrap();
+        expected[begin..begin + count].fill(Some(*tag));
+    }
+    let last = flushed.last().map_or(0, |(_, _, tag)| *tag);
+    for (block, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        // A flush that was not acknowledged may have arrived all the same: one more than the last.
+        let is_newer = *found == last + 1;
+        let is_it = expected.is_none_or(|expected| *found == expected) || is_newer;
+        assert!(
+            is_it,
+            "block {block} has {found}, and {expected:?} was flushed"
+        );
+    }
+    assert_ne!(found[0], 99);
+    write(&second, 0, 1, 77).await.unwrap();
+    second.flush().await.unwrap();
+    assert_eq!(tags(&second, 0, 1).await, [77]);
+}
+
+#[test]
+fn two_writers_never_both_flush_and_nothing_flushed_is_lost() {
+    play_all(WORLDS, |seed| run(world(seed)));
+}

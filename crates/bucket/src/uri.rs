@@ -1,0 +1,106 @@
+//! [`BucketUri`]: where a volume is, as it is written: `s3://BUCKET/PATH/VOLUME`, `file:///PATH/VOLUME`. Pure.
+//!
+//! # Invariants
+//!
+//! * A URI has no credentials, query or fragment: they come from the environment, and are in no log.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where a volume is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum BucketUri {
+    /// A bucket of an S3 store, and what the names of the volume's objects begin with.
+    S3 {
+        /// The bucket.
+        bucket: String,
+        /// The folder of the volume.
+        path: String,
+    },
+    /// A folder of this machine.
+    File(PathBuf),
+}
+
+/// A URI of no volume.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BucketUriError {
+    /// Another scheme.
+    #[error("`{0}` is no URI of a volume: write s3://BUCKET/PATH/VOLUME or file:///PATH/VOLUME")]
+    Scheme(String),
+    /// Credentials, a query or a fragment.
+    #[error("a URI of a volume has no `{0}`: credentials and endpoints come from the environment")]
+    Extra(char),
+    /// A host in a URI of a file.
+    #[error("a file URI of a volume begins with file:/// and has no host")]
+    Host,
+    /// No bucket.
+    #[error("the URI names no bucket: write s3://BUCKET/PATH/VOLUME")]
+    NoBucket,
+    /// No volume.
+    #[error("the URI names no volume behind the bucket: write s3://BUCKET/PATH/VOLUME")]
+    NoVolume,
+    /// A name that object stores or paths do not keep as it is.
+    #[error("`{0}` is no name in the path of a volume: letters, digits and - _ . = + , are")]
+    Name(String),
+}
+
+/// Schemes of volumes.
+pub const SCHEMES: [&str; 2] = ["s3", "file"];
+
+impl FromStr for BucketUri {
+    type Err = BucketUriError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let no_scheme = || BucketUriError::Scheme(text.to_owned());
+        let (scheme, rest) = text.split_once("://").ok_or_else(no_scheme)?;
+        if let Some(extra) = rest.chars().find(|c| matches!(c, '@' | '?' | '#' | '%')) {
+            return Err(BucketUriError::Extra(extra));
+        }
+        match scheme.to_ascii_lowercase().as_str() {
+            "file" => {
+                let path = rest.strip_prefix('/').ok_or(BucketUriError::Host)?;
+                let path = folder(path)?;
+                Ok(Self::File(PathBuf::from(format!("/{path}"))))
+            }
+            "s3" => {
+                let (bucket, path) = rest.split_once('/').unwrap_or((rest, ""));
+                if bucket.is_empty() {
+                    return Err(BucketUriError::NoBucket);
+                }
+                Ok(Self::S3 {
+                    bucket: checked(bucket)?.to_owned(),
+                    path: folder(path)?,
+                })
+            }
+            _ => Err(BucketUriError::Scheme(text.to_owned())),
+        }
+    }
+}
+
+/// The folder of a volume, without slashes at its ends.
+fn folder(path: &str) -> Result<String, BucketUriError> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    if path.is_empty() {
+        return Err(BucketUriError::NoVolume);
+    }
+    let names: Vec<&str> = path.split('/').map(checked).collect::<Result<_, _>>()?;
+    Ok(names.join("/"))
+}
+
+fn checked(name: &str) -> Result<&str, BucketUriError> {
+    let is_kept = |c: char| c.is_ascii_alphanumeric() || "-_.=+,".contains(c);
+    let is_name = !name.is_empty() && name != "." && name != ".." && name.chars().all(is_kept);
+    is_name
+        .then_some(name)
+        .ok_or_else(|| BucketUriError::Name(name.to_owned()))
+}
+
+impl fmt::Display for BucketUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::S3 { bucket, path } => write!(f, "s3://{bucket}/{path}"),
+            Self::File(path) => write!(f, "file://{}", path.display()),
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! How changes get into the store: a flush, a commit by itself when there is enough, or when changes are old.
+//!
+//! ```text
+//! freeze ──► plan ──► data objects, several at once ──► one batch of the index ──► flush of the index ──► durable
+//! ```
+//!
+//! # Invariants
+//!
+//! * The index points at an object only after the store has acknowledged all of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::clock;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use object_store::path::Path;
+use object_store::{ObjectStoreExt as _, PutPayload};
+use slatedb::{Db, WriteBatch};
+
+use super::VolumeShared;
+use super::index::IndexHandle;
+use crate::committer::{CommitPlan, Committer};
+use crate::dirty::DirtyMap;
+use crate::error::VolumeFailure;
+use crate::flush_plan::ObjectPlan;
+use crate::format::DataObject;
+use crate::runtime;
+use crate::store::retry;
+
+/// Objects that are written at a time.
+const PUTS_MAX: usize = 8;
+/// Changes that no flush has made durable are committed after this time.
+const WRITE_BACK_AFTER: Duration = Duration::from_secs(5);
+
+impl VolumeShared {
+    /// Makes every change before this call durable. Runs to its end also if the caller drops it.
+    pub(super) async fn flush(self: &Arc<Self>) -> Result<(), VolumeFailure> {
+        {
+            let memory = self.memory();
+            if let Some(failure) = memory.failure() {
+                return Err(failure.clone());
+            }
+            if memory.is_durable(memory.flush_target()) {
+                return Ok(());
+            }
+        }
+        let shared = self.clone();
+        let task = async move { shared.flush_here().await };
+        runtime::join(self.runtime.spawn(task)).await
+    }
+
+    pub(super) async fn flush_here(&self) -> Result<(), VolumeFailure> {
+        let target = self.memory().flush_target();
+        let mut committer = self.committer.lock().await;
+        {
+            let memory = self.memory();
+            if let Some(failure) = memory.failure() {
+                return Err(failure.clone());
+            }
+            if memory.is_durable(target) {
+                return Ok(());
+            }
+        }
+        let Some(changes) = self.memory().freeze() else {
+            return Ok(());
+        };
+        match self.commit(&mut committer, &changes).await {
+            Ok(()) => {
+                self.memory().committed();
+                self.space.notify_waiters();
+                Ok(())
+            }
+            Err(failure) => {
+                self.fail(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Commits without a flush: only later requests get its failure.
+    pub(super) fn begin_write_back(self: &Arc<Self>) {
+        let shared = self.clone();
+        drop(self.runtime.spawn(async move {
+            // A failure is the volume's, and logged.
+            drop(shared.flush_here().await);
+        }));
+    }
+
+    /// Commits the changes of `epoch` when they are old, if no flush has done so.
+    pub(super) fn schedule_write_back(self: &Arc<Self>, epoch: u64) {
+        let shared = Arc::downgrade(self);
+        drop(self.runtime.spawn(async move {
+            clock::sleep(WRITE_BACK_AFTER).await;
+            let Some(shared) = shared.upgrade() else {
+                return;
+            };
+            let is_due = shared.memory().is_active(epoch);
+            if is_due {
+                drop(shared.flush_here().await);
+            }
+        }));
+    }
+
+    async fn commit(
+        &self,
+        committer: &mut Committer,
+        changes: &DirtyMap,
+    ) -> Result<(), VolumeFailure> {
+        let IndexHandle::Writer(db) = &self.index else {
+            return Err(VolumeFailure::Commit("the volume is read-only".into()));
+        };
+        let commit = committer.begin(changes);
+        self.write_objects(&commit).await?;
+        let mut batch = WriteBatch::new();
+        for (key, entry) in commit.plan.entries(commit.sequence, commit.first_object) {
+            batch.put(key.encode(), entry.encode(key));
+        }
+        let written = clock::timeout(self.policy.limit, write_durably(db, batch)).await;
+        match written {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(VolumeFailure::of_index(&error)),
+            Err(_) => {
+                let limit = self.policy.limit.as_secs();
+                let why = format!("the store has not answered for {limit} s");
+                return Err(VolumeFailure::Commit(why.into()));
+            }
+        }
+        committer.finish(changes, &commit);
+        Ok(())
+    }
+
+    async fn write_objects(&self, commit: &CommitPlan) -> Result<(), VolumeFailure> {
+        let generation = commit.sequence.generation;
+        let objects = commit.plan.objects.iter().zip(commit.first_object..);
+        let puts = objects.map(|(object, number)| {
+            let name = DataObject { generation, number };
+            self.write_object(name, object)
+        });
+        // A list: the stream would need its futures for any lifetime of their objects.
+        let puts: Vec<_> = puts.collect();
+        let puts = stream::iter(puts).buffer_unordered(PUTS_MAX);
+        puts.try_collect().await
+    }
+
+    async fn write_object(
+        &self,
+        name: DataObject,
+        object: &ObjectPlan,
+    ) -> Result<(), VolumeFailure> {
+        let path = Path::from(self.access.names.object(name));
+        let payload: PutPayload = object.blocks.iter().cloned().collect();
+        let put = || async { self.access.store.put(&path, payload.clone()).await };
+        let written = retry(self.policy, &self.access.uri, put).await;
+        written.map(drop).map_err(|error| {
+            let why = format!("the object {path}: {error}");
+            VolumeFailure::Commit(why.into())
+        })
+    }
+}
+
+/// Writes a batch of the index and waits until it is in the store.
+async fn write_durably(db: &Db, batch: WriteBatch) -> Result<(), slatedb::Error> {
+    db.write(batch).await?;
+    db.flush().await
+}

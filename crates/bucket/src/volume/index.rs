@@ -1,0 +1,185 @@
+//! [`IndexHandle`]: the index of a volume, open for writing or for reading.
+
+use std::ops::Range as RunRange;
+use std::sync::Arc;
+use std::time::Duration;
+
+use slatedb::config::{
+    CompactionWorkerOptions, CompactorOptions, CompressionCodec, DbReaderOptions, ScanOptions,
+    Settings,
+};
+use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
+use slatedb::{Db, DbIterator, DbReader, DbReaderMode};
+
+use super::index_clock::IndexClock;
+use crate::error::BucketError;
+use crate::format::{IndexKey, META_KEY};
+use crate::run_map::{RunMap, RunMapBuilder};
+use crate::store::StoreAccess;
+
+/// The only user of a cache of its own.
+const OWN_CACHE: u64 = 0;
+/// Memory for blocks of the index, bytes.
+const CACHE_MAX: u64 = 32 << 20;
+/// Bytes of the index in memory until they are written as a table, and until changes wait for that.
+const TABLE_LEN: usize = 16 << 20;
+const UNFLUSHED_MAX: usize = 64 << 20;
+/// How often the index polls for another writer, and for tables to merge: each poll is a request that costs money.
+const POLL_INTERVAL: Duration = Duration::from_secs(15);
+const COMPACTION_POLL: Duration = Duration::from_secs(30);
+/// Bytes of the index that a scan reads ahead.
+const SCAN_AHEAD: usize = 256 << 10;
+
+/// The index of a volume.
+#[derive(Clone)]
+pub(crate) enum IndexHandle {
+    /// Its only writer.
+    Writer(Db),
+    /// One of any number of readers.
+    Reader(Arc<DbReader>),
+}
+
+/// Settings of the writer: nothing becomes durable but by a flush, and memory is bounded.
+fn settings() -> Settings {
+    let worker = CompactionWorkerOptions {
+        compactions_poll_interval: COMPACTION_POLL,
+        compression_codec: Some(CompressionCodec::Lz4),
+        ..CompactionWorkerOptions::default()
+    };
+    Settings {
+        flush_interval: None,
+        manifest_poll_interval: POLL_INTERVAL,
+        l0_sst_size_bytes: TABLE_LEN,
+        max_unflushed_bytes: UNFLUSHED_MAX,
+        compression_codec: Some(CompressionCodec::Lz4),
+        compactor_options: Some(CompactorOptions {
+            poll_interval: COMPACTION_POLL,
+            worker: Some(worker),
+            ..CompactorOptions::default()
+        }),
+        ..Settings::default()
+    }
+}
+
+fn cache() -> Arc<MokaCache> {
+    Arc::new(MokaCache::new_with_opts(MokaCacheOptions {
+        max_capacity: CACHE_MAX,
+        ..MokaCacheOptions::default()
+    }))
+}
+
+/// Opens the index for writing: from now on no other writer's flush succeeds.
+pub(crate) async fn writer_of(
+    access: &StoreAccess,
+    clock: IndexClock,
+) -> Result<Db, slatedb::Error> {
+    Db::builder(access.names.index(), access.store.clone())
+        .with_settings(settings())
+        .with_system_clock(Arc::new(clock))
+        .with_db_cache(cache(), OWN_CACHE)
+        .build()
+        .await
+}
+
+/// Opens the index for reading: nothing is written.
+pub(crate) async fn reader_of(access: &StoreAccess) -> Result<DbReader, slatedb::Error> {
+    let options = DbReaderOptions {
+        manifest_poll_interval: POLL_INTERVAL,
+        ..DbReaderOptions::default()
+    };
+    DbReader::builder(access.names.index(), access.store.clone())
+        .with_reader_mode(DbReaderMode::FollowLatest)
+        .with_options(options)
+        .with_db_cache(cache(), OWN_CACHE)
+        .build()
+        .await
+}
+
+/// A scan of the index by run.
+pub(crate) struct RunScan {
+    entries: DbIterator,
+    builder: RunMapBuilder,
+    is_done: bool,
+}
+
+/// Why a scan failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ScanError {
+    /// The index.
+    #[error(transparent)]
+    Index(#[from] slatedb::Error),
+    /// An entry that is not understood.
+    #[error(transparent)]
+    Entry(#[from] crate::format::EntryFormatError),
+}
+
+impl RunScan {
+    /// The next run that has entries.
+    pub(crate) async fn next(&mut self) -> Result<Option<(u64, RunMap)>, ScanError> {
+        while !self.is_done {
+            match self.entries.next().await? {
+                Some(entry) => {
+                    if let Some(run) = self.builder.push(&entry.key, &entry.value)? {
+                        return Ok(Some(run));
+                    }
+                }
+                None => self.is_done = true,
+            }
+        }
+        Ok(std::mem::take(&mut self.builder).finish())
+    }
+}
+
+impl IndexHandle {
+    /// The record of the index.
+    pub(crate) async fn meta(&self) -> Result<Option<bytes::Bytes>, slatedb::Error> {
+        match self {
+            Self::Writer(db) => db.get(META_KEY).await,
+            Self::Reader(db) => db.get(META_KEY).await,
+        }
+    }
+
+    /// What the index has of these runs, in order.
+    pub(crate) async fn scan(&self, runs: RunRange<u64>) -> Result<RunScan, slatedb::Error> {
+        let begin = IndexKey::Run(runs.start).encode();
+        let end = IndexKey::Run(runs.end).encode();
+        let options = ScanOptions {
+            cache_blocks: true,
+            read_ahead_bytes: match runs.end - runs.start {
+                0..=64 => 1,
+                _ => SCAN_AHEAD,
+            },
+            ..ScanOptions::default()
+        };
+        let entries = match self {
+            Self::Writer(db) => db.scan_with_options(begin..end, &options).await?,
+            Self::Reader(db) => db.scan_with_options(begin..end, &options).await?,
+        };
+        Ok(RunScan {
+            entries,
+            builder: RunMapBuilder::default(),
+            is_done: false,
+        })
+    }
+
+    /// Closes it. What was flushed is durable without.
+    pub(crate) async fn close(&self) -> Result<(), slatedb::Error> {
+        match self {
+            Self::Writer(db) => db.close().await,
+            Self::Reader(db) => db.close().await,
+        }
+    }
+}
+
+impl ScanError {
+    /// The same, of the volume at `uri`.
+    pub(crate) fn about(self, uri: &str) -> BucketError {
+        match self {
+            Self::Index(error) => BucketError::index(uri, "read", error),
+            Self::Entry(source) => BucketError::Entry {
+                uri: uri.to_owned(),
+                source,
+            },
+        }
+    }
+}

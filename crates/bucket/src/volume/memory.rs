@@ -1,0 +1,180 @@
+//! [`VolumeMemory`]: what an open volume has in memory: changes, the commit that is under way, and whether it failed. Pure.
+//!
+//! # Invariants
+//!
+//! * Changes are in the active map, then in the frozen one while they are committed; a lookup finds them in either. They leave when
+//!   they are in the store.
+//! * Together both cost at most [`COST_MAX`], and one change more: a change that would exceed it waits.
+//! * What has failed stays failed.
+
+use std::sync::Arc;
+
+use block::{ExtentKind, Range};
+use bytes::Bytes;
+
+use crate::dirty::{DirtyBlock, DirtyMap, RunPart};
+use crate::error::VolumeFailure;
+use crate::format::RUN_BLOCKS;
+
+/// Memory for changes that are not in the store, bytes.
+pub(super) const COST_MAX: u64 = 64 << 20;
+/// Changes that begin a commit by themselves, bytes.
+const WRITE_BACK_COST: u64 = 16 << 20;
+
+/// What a change caused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Nothing is to be done.
+    Taken,
+    /// It is the first of its epoch: it is committed within a time.
+    TakenFirst {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// There is enough for a commit, and none was started for it.
+    TakenFull,
+    /// There is no space: wait for a commit.
+    Full,
+}
+
+/// What an open volume has in memory.
+#[derive(Debug, Default)]
+pub(super) struct VolumeMemory {
+    active: DirtyMap,
+    /// Counts the active maps.
+    epoch: u64,
+    frozen: Option<Arc<DirtyMap>>,
+    /// Everything of the epochs before this one is in the store.
+    durable: u64,
+    /// A commit was started because there is enough for it.
+    is_write_back_due: bool,
+    failure: Option<VolumeFailure>,
+}
+
+impl VolumeMemory {
+    /// Why it failed.
+    pub(super) const fn failure(&self) -> Option<&VolumeFailure> {
+        self.failure.as_ref()
+    }
+
+    /// The volume is out of use. The first cause stays, but a takeover replaces a failed commit. Whether the cause is another one now.
+    pub(super) fn fail(&mut self, failure: VolumeFailure) -> bool {
+        let replaces = matches!(
+            (&self.failure, &failure),
+            (None, _) | (Some(VolumeFailure::Commit(_)), VolumeFailure::Fenced)
+        );
+        if replaces {
+            self.failure = Some(failure);
+        }
+        replaces
+    }
+
+    /// Memory of its changes, bytes.
+    pub(super) fn cost(&self) -> u64 {
+        self.active.cost() + self.frozen.as_ref().map_or(0, |frozen| frozen.cost())
+    }
+
+    /// Takes a change of at most `cost` bytes if there is space.
+    fn admit(&mut self, cost: u64, change: impl FnOnce(&mut DirtyMap)) -> Admission {
+        let is_first = self.active.is_empty();
+        if self.cost() + cost > COST_MAX && self.cost() > 0 {
+            return Admission::Full;
+        }
+        change(&mut self.active);
+        if self.active.cost() >= WRITE_BACK_COST && !self.is_write_back_due {
+            self.is_write_back_due = true;
+            return Admission::TakenFull;
+        }
+        match is_first {
+            true => Admission::TakenFirst { epoch: self.epoch },
+            false => Admission::Taken,
+        }
+    }
+
+    /// Writes blocks, if there is space. They are taken only then.
+    pub(super) fn write(&mut self, range: Range, blocks: &mut Vec<Bytes>) -> Admission {
+        self.admit(DirtyMap::cost_of(range), |active| {
+            active.write(range, std::mem::take(blocks));
+        })
+    }
+
+    /// Makes a part of a run zeroes, if there is space.
+    pub(super) fn zero(&mut self, part: RunPart) -> Admission {
+        let cost = DirtyMap::cost_of(Range::new(0, 0));
+        self.admit(cost, |active| active.zero(part))
+    }
+
+    /// Runs among these that changed, in order.
+    pub(super) fn changed_runs(&self, runs: std::ops::Range<u64>) -> Vec<u64> {
+        let mut changed = self.active.runs_within(runs.clone());
+        if let Some(frozen) = &self.frozen {
+            changed.extend(frozen.runs_within(runs));
+        }
+        changed.sort_unstable();
+        changed.dedup();
+        changed
+    }
+
+    /// What the changed blocks of these runs are, in order.
+    pub(super) fn changed_kinds(
+        &self,
+        runs: std::ops::Range<u64>,
+    ) -> Vec<(u64, [Option<ExtentKind>; RUN_BLOCKS])> {
+        let kinds = |run| {
+            std::array::from_fn(|block| {
+                self.block(run, block).map(|changed| match changed {
+                    DirtyBlock::Data(_) => ExtentKind::Data,
+                    DirtyBlock::Zero => ExtentKind::Hole,
+                })
+            })
+        };
+        let runs = self.changed_runs(runs).into_iter();
+        runs.map(|run| (run, kinds(run))).collect()
+    }
+
+    /// The change of each block of `range`.
+    pub(super) fn lookup(&self, range: Range) -> Vec<Option<DirtyBlock>> {
+        let blocks = RunPart::all(range)
+            .flat_map(|part| part.blocks().map(move |block| self.block(part.run, block)));
+        blocks.collect()
+    }
+
+    fn block(&self, run: u64, block: usize) -> Option<DirtyBlock> {
+        let active = self.active.get(run, block);
+        active.or_else(|| self.frozen.as_ref()?.get(run, block))
+    }
+
+    /// The epoch that a flush has to wait for: everything of those before it must be in the store.
+    pub(super) const fn flush_target(&self) -> u64 {
+        self.epoch + 1
+    }
+
+    /// Whether all changes of the epochs before `target` are in the store.
+    pub(super) fn is_durable(&self, target: u64) -> bool {
+        self.durable >= target || (self.frozen.is_none() && self.active.is_empty())
+    }
+
+    /// Whether this epoch is still the active one, and has changes.
+    pub(super) fn is_active(&self, epoch: u64) -> bool {
+        self.epoch == epoch && !self.active.is_empty()
+    }
+
+    /// Begins a commit: the changes that it writes. One commit is under way at a time.
+    pub(super) fn freeze(&mut self) -> Option<Arc<DirtyMap>> {
+        assert!(self.frozen.is_none(), "one commit is under way at a time");
+        self.is_write_back_due = false;
+        if self.active.is_empty() {
+            return None;
+        }
+        self.epoch += 1;
+        let frozen = Arc::new(std::mem::take(&mut self.active));
+        self.frozen = Some(frozen.clone());
+        Some(frozen)
+    }
+
+    /// The commit is in the store.
+    pub(super) fn committed(&mut self) {
+        self.frozen = None;
+        self.durable = self.epoch;
+    }
+}

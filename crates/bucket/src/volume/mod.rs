@@ -1,0 +1,146 @@
+//! [`BucketVolume`]: an open volume as a disk.
+//!
+//! ```text
+//! write ──► memory, acknowledged        flush ──► data objects, several at once ──► one batch of the index ──► its log: durable
+//! read  ──► memory, else the index ──► an object
+//! ```
+//!
+//! # Invariants
+//!
+//! * A flush returns when every change before it is in the store. A commit that failed, for any reason, leaves the volume failed:
+//!   no later flush reports success.
+//! * Commits are made one at a time, and to their end: a caller that drops its flush stops nothing.
+//! * A data object is never written twice, and never before its name is the writer's alone: the generation in it was made durable in
+//!   the index, which has one writer.
+//! * All work of the store runs on threads of its own (`runtime.rs`); the cores wait for answers.
+//!
+//! # What it does not do
+//!
+//! It keeps no data in memory once that is in the store: `cache(…)` in front of it does.
+
+mod close;
+mod commit;
+mod device;
+mod extents;
+mod index;
+mod index_clock;
+mod memory;
+mod open;
+mod read;
+mod zero;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use block::{Geometry, IoError, Operation, Range};
+use engine::InFlight;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
+
+use self::close::CloseGuard;
+pub use self::close::close_all;
+pub(crate) use self::index::IndexHandle;
+use self::memory::VolumeMemory;
+pub(crate) use self::open::{check_meta, open_on, open_reader};
+use crate::committer::Committer;
+use crate::error::VolumeFailure;
+use crate::format::VolumeId;
+use crate::store::{RetryPolicy, StoreAccess};
+
+/// How a volume is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeOptions {
+    /// How its store is reached.
+    pub store: crate::StoreOptions,
+    /// Never written: it fences no other server.
+    pub read_only: bool,
+    /// How long a request to the store is retried before it fails.
+    pub outage_limit: Duration,
+}
+
+impl Default for VolumeOptions {
+    fn default() -> Self {
+        Self {
+            store: crate::StoreOptions::default(),
+            read_only: false,
+            outage_limit: Duration::from_secs(600),
+        }
+    }
+}
+
+/// An open volume.
+#[derive(Debug, Clone)]
+pub struct BucketVolume {
+    shared: Arc<VolumeShared>,
+    geometry: Geometry,
+    guard: Arc<CloseGuard>,
+}
+
+/// What the requests and the tasks of a volume share.
+struct VolumeShared {
+    access: StoreAccess,
+    id: VolumeId,
+    index: IndexHandle,
+    runtime: Handle,
+    policy: RetryPolicy,
+    memory: Mutex<VolumeMemory>,
+    /// Notified when a commit has ended.
+    space: Notify,
+    committer: tokio::sync::Mutex<Committer>,
+    /// Requests of reads to the store.
+    fetches: Semaphore,
+    /// Changes that go on although their futures were dropped.
+    changes: InFlight,
+}
+
+impl fmt::Debug for VolumeShared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("VolumeShared").field(&self.access).finish()
+    }
+}
+
+impl VolumeShared {
+    fn memory(&self) -> MutexGuard<'_, VolumeMemory> {
+        // Every change of it is whole, or a panic in an assertion that ends its connection.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The volume is out of use: requests that wait for space fail, too.
+    fn fail(&self, failure: VolumeFailure) {
+        let text = failure.to_string();
+        let is_closed = matches!(failure, VolumeFailure::Closed);
+        let is_news = self.memory().fail(failure);
+        if is_news && !is_closed {
+            tracing::error!("{}: {text}", self.access.uri);
+        }
+        self.space.notify_waiters();
+    }
+
+    fn error(
+        &self,
+        failure: &VolumeFailure,
+        operation: Operation,
+        range: Option<Range>,
+    ) -> IoError {
+        failure.to_io(&self.access.uri, operation, range)
+    }
+
+    /// An error if no request is answered any more: of a volume that was taken over or closed.
+    fn refuse_lost(&self, operation: Operation, range: Option<Range>) -> Result<(), IoError> {
+        match self.memory().failure() {
+            Some(failure @ (VolumeFailure::Fenced | VolumeFailure::Closed)) => {
+                Err(self.error(failure, operation, range))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An error if no change is taken any more.
+    fn refuse_failed(&self, operation: Operation, range: Option<Range>) -> Result<(), IoError> {
+        match self.memory().failure() {
+            Some(failure) => Err(self.error(failure, operation, range)),
+            None => Ok(()),
+        }
+    }
+}

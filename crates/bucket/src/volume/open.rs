@@ -1,0 +1,217 @@
+//! How a volume is opened: its header, the store's conditions, the index, and the writer's generation.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use block::Geometry;
+use engine::{InFlight, clock};
+use slatedb::{CloseReason, Db};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore};
+
+use super::close::{CloseGuard, refuse_own};
+use super::index::{IndexHandle, reader_of, writer_of};
+use super::index_clock::{IndexClock, last_tick};
+use super::memory::VolumeMemory;
+use super::{BucketVolume, VolumeOptions, VolumeShared};
+use crate::committer::Committer;
+use crate::error::{BucketError, VolumeFailure};
+use crate::format::{BLOCK, IndexMeta, META_KEY, VolumeHeader};
+use crate::runtime;
+use crate::store::{RetryPolicy, StoreAccess, probe, read_header};
+use crate::uri::BucketUri;
+
+/// How long the index may take to be opened: the log of the last writer is read.
+const OPEN_LIMIT: Duration = Duration::from_secs(120);
+/// Requests of reads to the store at a time.
+const FETCHES_MAX: usize = 64;
+
+impl BucketVolume {
+    /// Opens the volume at `uri`. For writing, this takes it over from a server that has it open.
+    ///
+    /// # Errors
+    /// There is none, the store cannot be used, or does not answer.
+    pub async fn open(uri: &BucketUri, options: &VolumeOptions) -> Result<Self, BucketError> {
+        let access = StoreAccess::connect(uri, &options.store, false)?;
+        if !options.read_only {
+            refuse_own(&access.uri).await?;
+        }
+        let options = options.clone();
+        let runtime = runtime::handle();
+        let open = async move { open_on(access, &options, runtime::handle()).await };
+        runtime::join(runtime.spawn(open)).await
+    }
+}
+
+/// Opens a volume with its work on `runtime`, where this runs, too.
+pub(crate) async fn open_on(
+    access: StoreAccess,
+    options: &VolumeOptions,
+    runtime: Handle,
+) -> Result<BucketVolume, BucketError> {
+    let header = read_header(&access).await?.header;
+    let access = access.of(header.id);
+    let (index, generation) = match options.read_only {
+        true => (open_reader(&access).await?, 0),
+        false => {
+            probe(&access).await?;
+            open_writer(&access, &header).await?
+        }
+    };
+    if options.read_only {
+        check_meta(&access, &index, &header).await?;
+    }
+    let policy = RetryPolicy {
+        limit: options.outage_limit,
+        retries_refusals: true,
+    };
+    let shared = Arc::new(VolumeShared {
+        access,
+        id: header.id,
+        index,
+        runtime,
+        policy,
+        memory: Mutex::new(VolumeMemory::default()),
+        space: Notify::new(),
+        committer: tokio::sync::Mutex::new(Committer::new(generation)),
+        fetches: Semaphore::new(FETCHES_MAX),
+        changes: InFlight::new(),
+    });
+    shared.watch_fence();
+    Ok(BucketVolume {
+        geometry: geometry(header.size, options.read_only),
+        guard: CloseGuard::register(&shared),
+        shared,
+    })
+}
+
+pub(super) const fn geometry(size: u64, read_only: bool) -> Geometry {
+    let mut geometry = Geometry::native(size);
+    #[expect(clippy::cast_possible_truncation, reason = "4096")]
+    {
+        geometry.block_size = BLOCK as u32;
+    }
+    geometry.read_only = read_only;
+    geometry
+}
+
+async fn limited<T>(
+    access: &StoreAccess,
+    work: impl Future<Output = Result<T, slatedb::Error>>,
+) -> Result<T, BucketError> {
+    let timeout = |_| BucketError::Timeout {
+        uri: access.uri.clone(),
+        seconds: OPEN_LIMIT.as_secs(),
+    };
+    let done = clock::timeout(OPEN_LIMIT, Box::pin(work))
+        .await
+        .map_err(timeout)?;
+    done.map_err(|error| BucketError::index(&access.uri, "open", error))
+}
+
+pub(crate) async fn open_reader(access: &StoreAccess) -> Result<IndexHandle, BucketError> {
+    let reader = limited(access, reader_of(access)).await?;
+    Ok(IndexHandle::Reader(Arc::new(reader)))
+}
+
+/// Opens the index and makes another generation durable. Both were this writer's alone when it returns.
+async fn open_writer(
+    access: &StoreAccess,
+    header: &VolumeHeader,
+) -> Result<(IndexHandle, u32), BucketError> {
+    let mut clock = IndexClock::new();
+    loop {
+        let db = limited(access, writer_of(access, clock.clone())).await?;
+        let index = IndexHandle::Writer(db.clone());
+        let error = match begin_generation(access, &index, &db, header).await {
+            Ok(generation) => return Ok((index, generation)),
+            Err(error) => error,
+        };
+        if let Err(error) = index.close().await {
+            tracing::debug!("{}: the index was not closed: {error}", access.uri);
+        }
+        let BucketError::Index { source, .. } = &error else {
+            return Err(error);
+        };
+        let Some(last) = last_tick(source) else {
+            return Err(error);
+        };
+        clock = clock.set_behind(last).ok_or(error)?;
+        tracing::warn!(
+            "{}: the clock of the last writer was ahead of this machine's",
+            access.uri
+        );
+    }
+}
+
+async fn begin_generation(
+    access: &StoreAccess,
+    index: &IndexHandle,
+    db: &Db,
+    header: &VolumeHeader,
+) -> Result<u32, BucketError> {
+    let last = check_meta(access, index, header).await?;
+    let generation = last + 1;
+    let meta = IndexMeta {
+        id: header.id,
+        generation,
+    };
+    let work = async {
+        db.put(META_KEY, meta.encode()).await?;
+        db.flush().await
+    };
+    limited(access, work).await?;
+    Ok(generation)
+}
+
+/// The last generation; 0 where none has written yet.
+pub(crate) async fn check_meta(
+    access: &StoreAccess,
+    index: &IndexHandle,
+    header: &VolumeHeader,
+) -> Result<u32, BucketError> {
+    let Some(bytes) = limited(access, index.meta()).await? else {
+        return Ok(0);
+    };
+    let meta = IndexMeta::decode(&bytes).map_err(|source| BucketError::Meta {
+        uri: access.uri.clone(),
+        source,
+    })?;
+    if meta.id != header.id {
+        let uri = access.uri.clone();
+        return Err(BucketError::Foreign { uri });
+    }
+    Ok(meta.generation)
+}
+
+impl VolumeShared {
+    /// Marks the volume as lost as soon as the index finds another writer.
+    fn watch_fence(self: &Arc<Self>) {
+        let IndexHandle::Writer(db) = &self.index else {
+            return;
+        };
+        let mut status = db.subscribe();
+        let shared = Arc::downgrade(self);
+        let watch = async move {
+            loop {
+                let reason = status.borrow_and_update().close_reason;
+                let failure = match reason {
+                    None => None,
+                    Some(CloseReason::Fenced) => Some(VolumeFailure::Fenced),
+                    Some(CloseReason::Clean) => Some(VolumeFailure::Closed),
+                    Some(_) => Some(VolumeFailure::Commit("the index stopped".into())),
+                };
+                if let Some(failure) = failure {
+                    if let Some(shared) = shared.upgrade() {
+                        shared.fail(failure);
+                    }
+                    return;
+                }
+                if status.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        drop(self.runtime.spawn(watch));
+    }
+}
