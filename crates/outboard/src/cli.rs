@@ -5,6 +5,8 @@ mod usage_error;
 
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+#[cfg(feature = "bucket")]
+use crate::commands::bucket;
 use crate::commands::{
     agent, array, attach, client, completions, copy, detach, disk, doctor, export, inspect, lab,
     ls, manual, overlay, refresh, reload, serve, tls, volume,
@@ -84,6 +86,10 @@ pub(crate) enum Command {
     /// Manage overlays
     #[command(subcommand)]
     Overlay(overlay::Command),
+    /// Create and manage volumes on object stores
+    #[cfg(feature = "bucket")]
+    #[command(subcommand)]
+    Bucket(bucket::Command),
     /// Create TLS certificates
     #[command(subcommand)]
     Tls(tls::Command),

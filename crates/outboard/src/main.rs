@@ -25,6 +25,7 @@
 
 mod abandonable;
 mod arrays;
+mod buckets;
 mod caches;
 mod cli;
 mod commands;
@@ -100,6 +101,8 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Array(command) => commands::array::run(command, format),
         Command::Volume(command) => commands::volume::run(command, format),
         Command::Overlay(command) => commands::overlay::run(&command, format),
+        #[cfg(feature = "bucket")]
+        Command::Bucket(command) => commands::bucket::run(&command, format),
         Command::Tls(command) => commands::tls::run(command, format),
         Command::Lab(command) => commands::lab::run(command, format),
         Command::Agent(args) => commands::agent::run(&args, format),

@@ -156,6 +156,7 @@ pub(crate) async fn finish<T>(
     crate::caches::close_all().await;
     let stopped = stop_opened(arrays).await;
     crate::caches::close_all().await;
+    crate::buckets::close_all().await;
     match (result, stopped) {
         (Ok(done), Ok(())) => Ok(done),
         (Ok(_), Err(why)) => Err(Failure::new(why)),

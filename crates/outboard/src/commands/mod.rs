@@ -3,6 +3,8 @@
 pub(crate) mod agent;
 pub(crate) mod array;
 pub(crate) mod attach;
+#[cfg(feature = "bucket")]
+pub(crate) mod bucket;
 pub(crate) mod client;
 pub(crate) mod completions;
 pub(crate) mod copy;

@@ -20,6 +20,8 @@ pub(super) enum CallKind {
     Null,
     /// `remote(URI, …)`
     Remote,
+    /// `bucket(URI, …)`
+    Bucket,
     /// `blocks(DISK, size=…)`
     Blocks,
     /// `partition(DISK, NUMBER)`
@@ -60,6 +62,7 @@ impl CallKind {
             Self::Remote => {
                 "remote(URI, connections=4, timeout=30s, read-ahead=1M, read-only=true)"
             }
+            Self::Bucket => "bucket(URI, ca=FILE, read-only=true)",
             Self::Blocks => "blocks(DISK, size=512)",
             Self::Partition => "partition(DISK, NUMBER)",
             Self::Linear => "linear(DISK, …)",
@@ -89,11 +92,12 @@ impl CallKind {
 }
 
 /// Every name of the language.
-pub(super) const ENTRIES: [CatalogEntry; 18] = [
+pub(super) const ENTRIES: [CatalogEntry; 19] = [
     built("file", CallKind::File),
     built("memory", CallKind::Memory),
     built("null", CallKind::Null),
     built("remote", CallKind::Remote),
+    built("bucket", CallKind::Bucket),
     built("blocks", CallKind::Blocks),
     built("partition", CallKind::Partition),
     built("linear", CallKind::Linear),
@@ -132,7 +136,7 @@ pub(super) fn find(name: &str) -> Option<&'static CatalogEntry> {
 /// All disks, for messages.
 pub(super) fn built_names() -> String {
     let names: Vec<&str> = ENTRIES.iter().map(|entry| entry.name).collect();
-    format!("PATH, {} and URIs ({})", names.join(", "), schemes())
+    format!("PATH, {} and URIs ({})", names.join(", "), all_schemes())
 }
 
 /// How each disk is written, for help.
@@ -142,7 +146,17 @@ pub(crate) fn usages() -> impl Iterator<Item = &'static str> {
 
 /// How remote disks are written, for messages.
 pub(super) fn schemes() -> String {
-    SCHEMES.map(|scheme| format!("{scheme}://")).join(", ")
+    written(&SCHEMES)
+}
+
+/// How remote disks and volumes on object stores are written, for messages.
+pub(super) fn all_schemes() -> String {
+    format!("{}, {}", schemes(), written(&bucket::SCHEMES))
+}
+
+fn written(schemes: &[&str]) -> String {
+    let schemes: Vec<String> = schemes.iter().map(|name| format!("{name}://")).collect();
+    schemes.join(", ")
 }
 
 /// The candidate that `name` was probably meant to be.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bucket::BucketUri;
 use nbd::client::Target;
 use nodes::array::Raid0Layout;
 use nodes::{DelayTimes, FaultPlan, Rates};
@@ -52,6 +53,8 @@ pub(crate) enum Disk {
         /// Where its URI stands in the text.
         span: Span,
     },
+    /// A volume on an object store.
+    Bucket(BucketDisk),
     /// Another disk, in blocks of another size.
     Blocks {
         /// The other one.
@@ -122,6 +125,19 @@ pub(crate) enum Disk {
         /// Where the path stands in the text.
         span: Span,
     },
+}
+
+/// A volume on an object store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BucketDisk {
+    /// Which.
+    pub(crate) uri: BucketUri,
+    /// A file of certificates that its store's are signed by.
+    pub(crate) ca: Option<PathBuf>,
+    /// Never written: it is taken from no server.
+    pub(crate) read_only: bool,
+    /// Where its URI stands in the text.
+    pub(crate) span: Span,
 }
 
 /// A disk that is never written, and a file with what differs from it.
@@ -233,6 +249,7 @@ impl Disk {
             | Self::Zero(_)
             | Self::Error(_)
             | Self::Remote { .. }
+            | Self::Bucket(_)
             | Self::Dm { .. } => &[],
         }
     }
@@ -256,6 +273,7 @@ impl Disk {
             | Self::Zero(_)
             | Self::Error(_)
             | Self::Remote { .. }
+            | Self::Bucket(_)
             | Self::Dm { .. } => &mut [],
         }
     }
@@ -266,6 +284,7 @@ impl Disk {
             Self::File { .. }
             | Self::Memory { .. }
             | Self::Remote { .. }
+            | Self::Bucket(_)
             | Self::Array(_)
             | Self::Volume(_)
             | Self::Overlay(_)

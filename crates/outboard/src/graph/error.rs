@@ -81,7 +81,10 @@ pub(crate) enum ExpressionProblem {
         suggestion: Option<&'static str>,
     },
     /// `http://…`
-    #[error("`{scheme}://` is no disk; remote disks are {}", catalog::schemes())]
+    #[error(
+        "`{scheme}://` is no disk; remote disks are {}",
+        catalog::all_schemes()
+    )]
     UnknownScheme {
         /// The scheme.
         scheme: String,
@@ -92,6 +95,11 @@ pub(crate) enum ExpressionProblem {
         /// What is wrong with it.
         reason: String,
     },
+    /// `bucket()` of something else.
+    #[error(
+        "expected the URI of a volume on an object store: s3://BUCKET/PATH/VOLUME or file:///PATH/VOLUME"
+    )]
+    NotAVolumeUri,
     /// `prefer=` and something else than a member.
     #[error(
         "`{found}` is none of the members: write one as it is written before, or its place from 1 on"

@@ -48,6 +48,7 @@ fn outline(expression: &Expression, disk: &Disk) -> DiskOutline {
         Expression::Word(word) => {
             let kind = match disk {
                 Disk::Remote { .. } => "nbd",
+                Disk::Bucket(_) => "bucket",
                 _ => "file",
             };
             return DiskOutline::leaf(kind, &word.text);

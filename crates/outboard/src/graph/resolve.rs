@@ -7,7 +7,7 @@ use nbd::client::limits;
 use super::arguments::Arguments;
 use super::arrays;
 use super::catalog::{self, CallKind, CatalogEntry};
-use super::disk::{CachedDisk, Disk, NamedDisk, Overlay};
+use super::disk::{BucketDisk, CachedDisk, Disk, NamedDisk, Overlay};
 use super::error::{ExpressionError, ExpressionProblem};
 use super::faults;
 use super::parse::parse_named;
@@ -66,6 +66,16 @@ fn leaf(word: &Word) -> Resolved<Disk> {
         });
     };
     let lower = scheme.to_ascii_lowercase();
+    if bucket::SCHEMES.contains(&lower.as_str()) {
+        let uri = word.text.parse();
+        let uri = uri.map_err(|error| (span, ExpressionProblem::uri(error)))?;
+        return Ok(Disk::Bucket(BucketDisk {
+            uri,
+            ca: None,
+            read_only: false,
+            span,
+        }));
+    }
     if !catalog::SCHEMES.contains(&lower.as_str()) {
         return Err((span, ExpressionProblem::UnknownScheme { scheme: lower }));
     }
@@ -108,6 +118,7 @@ fn made(kind: CallKind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<D
         CallKind::Zero => Disk::Zero(arguments.disk_size("SIZE")?),
         CallKind::Error => Disk::Error(arguments.disk_size("SIZE")?),
         CallKind::Remote => remote(arguments)?,
+        CallKind::Bucket => Disk::Bucket(volume_on_store(arguments)?),
         CallKind::Blocks => Disk::Blocks {
             disk: child(arguments)?,
             size: arguments.block_size("size")?,
@@ -205,6 +216,19 @@ fn remote(arguments: &mut Arguments<'_>) -> Resolved<Disk> {
         read_ahead: arguments.size("read-ahead", READ_AHEAD)?,
         read_only: arguments.switch("read-only")?,
         span,
+    })
+}
+
+fn volume_on_store(arguments: &mut Arguments<'_>) -> Resolved<BucketDisk> {
+    let word = arguments.word("URI")?;
+    let Disk::Bucket(disk) = leaf(word)? else {
+        return Err((word.span, ExpressionProblem::NotAVolumeUri));
+    };
+    let ca = arguments.keyed_word("ca", "the path of a file of certificates")?;
+    Ok(BucketDisk {
+        ca: ca.map(|path| PathBuf::from(&path.text)),
+        read_only: arguments.switch("read-only")?,
+        ..disk
     })
 }
 

@@ -66,6 +66,7 @@ pub(crate) fn byte_rates(disk: &Disk) -> ByteRates {
         | Disk::Zero(_)
         | Disk::Error(_)
         | Disk::Remote { .. }
+        | Disk::Bucket(_)
         | Disk::Overlay(_)
         | Disk::Dm { .. } => ByteRates::default(),
     }

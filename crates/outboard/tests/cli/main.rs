@@ -3,6 +3,8 @@
 mod agent;
 mod arrays;
 mod attach;
+#[cfg(feature = "bucket")]
+mod bucket;
 mod config;
 mod contents;
 mod copy;

@@ -12,6 +12,7 @@ use attach::{
 };
 
 use crate::arrays::attached_arrays::AttachedArrays;
+use crate::buckets::AttachedVolumes;
 use crate::caches::AttachedCaches;
 use crate::failure::Failure;
 use crate::graph::builder::{BuildError, Builder, lasting};
@@ -159,7 +160,7 @@ async fn open(text: String, writable: bool) -> Result<LocalDisk, LocalDiskError>
     })?;
     let supervisor =
         AttachedArrays::of(&text, builder).map(|kept| Box::new(kept) as Box<dyn DiskSupervisor>);
-    let supervisor = AttachedCaches::over(supervisor);
+    let supervisor = AttachedVolumes::over(AttachedCaches::over(supervisor));
     Ok(LocalDisk { disk, supervisor })
 }
 

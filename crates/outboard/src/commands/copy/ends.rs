@@ -55,6 +55,7 @@ fn are_one(one: &Disk, other: &Disk) -> bool {
         (Disk::Remote { target: a, .. }, Disk::Remote { target: b, .. }) => {
             (&a.address, &a.export) == (&b.address, &b.export)
         }
+        (Disk::Bucket(a), Disk::Bucket(b)) => a.uri == b.uri,
         _ => false,
     }
 }

@@ -120,6 +120,7 @@ fn can_be_opened_twice(disk: &Disk) -> bool {
             | Disk::Volume(_)
             | Disk::Overlay(_)
             | Disk::Remote { .. }
+            | Disk::Bucket(_)
             | Disk::Dm { .. }
             | Disk::Error(_)
     );

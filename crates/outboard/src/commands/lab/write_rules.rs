@@ -80,6 +80,11 @@ impl WriteRules for OwnWriteRules<'_> {
         for one in write_targets(&named).map_err(|error| error.to_string())? {
             match one {
                 WriteTarget::File(path) => files.push(path),
+                WriteTarget::Bucket(uri) => {
+                    return Err(format!(
+                        "a lab does not write the volume {uri}: it has no serial to name"
+                    ));
+                }
                 WriteTarget::Export(export) => self.check_export(&export)?,
             }
         }

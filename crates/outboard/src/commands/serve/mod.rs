@@ -427,6 +427,7 @@ async fn and_stop<E>(
     crate::caches::close_all().await;
     drop(sources.arrays.stop_all().await);
     crate::caches::close_all().await;
+    crate::buckets::close_all().await;
     drop(open);
     served
 }

@@ -23,10 +23,20 @@ impl BuildPlace<'_> {
         span: Span,
         source: impl Error + Send + Sync + 'static,
     ) -> BuildError {
+        self.refused_with(span, source, None)
+    }
+
+    /// The same, and what the user can do about it.
+    pub(super) fn refused_with(
+        &self,
+        span: Span,
+        source: impl Error + Send + Sync + 'static,
+        next: Option<&'static str>,
+    ) -> BuildError {
         BuildError::Node {
             mark: self.mark(span),
             source: Box::new(source),
-            next: None,
+            next,
         }
     }
 }

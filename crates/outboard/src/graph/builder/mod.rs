@@ -8,6 +8,7 @@
 //! * What is below an overlay is opened for reading only.
 
 mod array;
+mod bucket_disk;
 mod built_disk;
 mod claims;
 mod compose;
@@ -218,6 +219,7 @@ impl Builder {
             Disk::Zero(size) => Ok(ram("zero", *size, Arc::new(Zero::new(size.0)))),
             Disk::Error(size) => Ok(ram("error", *size, Arc::new(ErrorDisk::new(size.0)))),
             Disk::Remote { .. } => self.remote(disk, place).await,
+            Disk::Bucket(disk) => self.bucket(disk, place).await,
             Disk::Blocks { disk, size } => self.blocks(disk, *size, place).await,
             Disk::Partition { disk, number, span } => {
                 self.partition(disk, *number, place, *span).await

@@ -12,6 +12,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bucket::BucketUri;
 use nbd::client::Target;
 use nodes::dm::Need;
 
@@ -27,6 +28,8 @@ pub(crate) enum WriteTarget {
     File(PathBuf),
     /// An export of another server.
     Export(Target),
+    /// A volume on an object store.
+    Bucket(BucketUri),
 }
 
 /// All that may be written through a disk, in the order in which it is named.
@@ -50,6 +53,10 @@ fn add(disk: &Disk, place: &BuildPlace<'_>, found: &mut Vec<WriteTarget>) -> Res
             target, read_only, ..
         } => {
             found.extend((!read_only).then(|| WriteTarget::Export(target.clone())));
+            Ok(())
+        }
+        Disk::Bucket(disk) => {
+            found.extend((!disk.read_only).then(|| WriteTarget::Bucket(disk.uri.clone())));
             Ok(())
         }
         Disk::Overlay(overlay) => {

@@ -305,7 +305,7 @@ fn an_unknown_name_is_answered_with_what_exists() {
     assert!(text.contains("did you mean memory?"), "{text}");
     assert!(
         text.contains(
-            "there are PATH, file, memory, null, remote, blocks, partition, linear, stripe, array, volume, dm, overlay, cache, delay, fault, throttle, zero, error and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://, nbd+vsock://, nbds+vsock://)"
+            "there are PATH, file, memory, null, remote, bucket, blocks, partition, linear, stripe, array, volume, dm, overlay, cache, delay, fault, throttle, zero, error and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://, nbd+vsock://, nbds+vsock://, s3://, file://)"
         ),
         "{text}"
     );

@@ -1,0 +1,194 @@
+//! `outboard bucket …`: volumes on object stores.
+
+use bucket::{
+    BucketError, BucketUri, CheckOptions, CheckReport, StoreOptions, VolumeStatus, check, create,
+    delete, grow, status,
+};
+use clap::Subcommand;
+use indicatif::HumanBytes;
+use std::path::PathBuf;
+
+use crate::commands::inspect::on_the_engine;
+use crate::failure::Failure;
+use crate::graph::ByteSize;
+use crate::output::{Format, columns};
+
+/// What can be done with a volume on an object store.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Create a volume
+    Create(SizeArgs),
+    /// Show what a volume holds, and what it takes in its store
+    Status(BucketTarget),
+    /// Make a volume larger, also while it is served
+    Grow(SizeArgs),
+    /// Delete a volume and all its objects
+    Delete(DeleteArgs),
+    /// Check that everything a volume refers to is in its store
+    Check(CheckArgs),
+}
+
+/// Which volume, and how its store is reached.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BucketTarget {
+    /// The volume: s3://BUCKET/PATH/VOLUME or file:///PATH/VOLUME
+    uri: BucketUri,
+
+    /// Certificates in PEM that the store's are signed by; AWS_CA_BUNDLE else
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+/// A volume and a size.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SizeArgs {
+    #[command(flatten)]
+    target: BucketTarget,
+
+    /// Its size: 20G, 1.5T… (a multiple of 4096 bytes)
+    size: ByteSize,
+}
+
+/// A volume to be deleted.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DeleteArgs {
+    #[command(flatten)]
+    target: BucketTarget,
+
+    /// Also if it holds data
+    #[arg(long)]
+    force: bool,
+}
+
+/// A volume to be checked.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    target: BucketTarget,
+
+    /// Read all data and compare it with its checksums
+    #[arg(long)]
+    data: bool,
+}
+
+impl BucketTarget {
+    fn options(&self) -> StoreOptions {
+        StoreOptions {
+            ca_file: self.ca.clone(),
+        }
+    }
+}
+
+/// Does it.
+pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
+    on_the_engine(async || match command {
+        Command::Create(args) => {
+            let created = create(&args.target.uri, &args.target.options(), args.size.0).await;
+            let created = created.map_err(failed)?;
+            format.print(&created, || {
+                format!("{}: a volume of {}", created.uri, ByteSize(created.size))
+            })
+        }
+        Command::Status(target) => {
+            let status = status(&target.uri, &target.options())
+                .await
+                .map_err(failed)?;
+            format.print(&status, || status_text(&status))
+        }
+        Command::Grow(args) => {
+            let grown = grow(&args.target.uri, &args.target.options(), args.size.0).await;
+            let grown = grown.map_err(failed)?;
+            format.print(&grown, || {
+                let (before, size) = (ByteSize(grown.size_before), ByteSize(grown.size));
+                format!("{}: {before} -> {size}", grown.uri)
+            })
+        }
+        Command::Delete(args) => delete_volume(args, format).await,
+        Command::Check(args) => {
+            let what = CheckOptions { data: args.data };
+            let report = check(&args.target.uri, &args.target.options(), what).await;
+            let report = report.map_err(failed)?;
+            format.print(&report, || check_text(&report))?;
+            match report.problem_count {
+                0 => Ok(()),
+                _ => Err(Failure::reported()),
+            }
+        }
+    })
+}
+
+async fn delete_volume(args: &DeleteArgs, format: Format) -> Result<(), Failure> {
+    let (uri, options) = (&args.target.uri, args.target.options());
+    match status(uri, &options).await {
+        Ok(status) if status.allocated > 0 && !args.force => {
+            let allocated = HumanBytes(status.allocated);
+            let what = format!("cannot delete {uri}: it holds {allocated} of data");
+            return Err(Failure::new(what).next("write --force to delete it with its data"));
+        }
+        Ok(_) => {}
+        // What is left of a delete that was interrupted has no status.
+        Err(BucketError::NoVolume { .. }) => {}
+        Err(_) if args.force => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let deleted = delete(uri, &options).await.map_err(failed)?;
+    format.print(&deleted, || {
+        let mut text = format!(
+            "{}: deleted, {} objects of {}",
+            deleted.uri,
+            deleted.objects,
+            HumanBytes(deleted.bytes)
+        );
+        for object in &deleted.left {
+            text.push_str(&format!("\n  {object} is not the volume's, and was left"));
+        }
+        text
+    })
+}
+
+fn failed(error: BucketError) -> Failure {
+    let failure = Failure::from_error(&error);
+    match error.next() {
+        Some(next) => failure.next(next),
+        None => failure,
+    }
+}
+
+fn status_text(status: &VolumeStatus) -> String {
+    let row = |name: &str, value: String| [format!("  {name}"), value];
+    let size = ByteSize(status.size);
+    let objects = |count: u64, bytes: u64| format!("{count} objects, {}", HumanBytes(bytes));
+    let rows = [
+        row("holds", HumanBytes(status.allocated).to_string()),
+        row("data", objects(status.data_objects, status.data_bytes)),
+        row("index", objects(status.index_objects, status.index_bytes)),
+        row("opened for writing", format!("{} times", status.generation)),
+        row("id", status.id.clone()),
+    ];
+    format!("{}: a volume of {size}\n{}", status.uri, columns(&rows))
+}
+
+fn check_text(report: &CheckReport) -> String {
+    let uri = &report.uri;
+    let mut text = match (report.problem_count, report.compared) {
+        (0, 0) => format!("{uri}: no problem found in {} blocks", report.blocks),
+        (0, compared) => {
+            format!(
+                "{uri}: no problem found in {} blocks, the data of {compared} compared",
+                report.blocks
+            )
+        }
+        (problems, _) => format!("{uri}: {problems} problems"),
+    };
+    for problem in &report.problems {
+        text.push_str(&format!("\n  {problem}"));
+    }
+    if report.unreferenced > 0 {
+        text.push_str(&format!(
+            "\n  {} objects of {} hold nothing that is used",
+            report.unreferenced,
+            HumanBytes(report.unreferenced_bytes)
+        ));
+    }
+    text
+}

@@ -1,0 +1,168 @@
+//! Volumes on object stores: in a folder, and on an S3 server of another make (versitygw).
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use testkit::{proc::Process, requires};
+
+use super::{LIMIT, outboard};
+
+/// Credentials of the server, which appear in no message.
+const KEY: &str = "test-key";
+const SECRET: &str = "not-to-be-printed-0815";
+
+/// Where volumes are made, and how it is reached.
+struct Place<'a> {
+    folder: &'a Path,
+    /// What the URIs of volumes begin with.
+    prefix: String,
+    environment: Vec<(&'static str, String)>,
+}
+
+impl Place<'_> {
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = outboard(self.folder, arguments);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// The status, and all that it printed.
+    fn run(&self, arguments: &[&str]) -> (bool, String) {
+        let output = self.command(arguments).stdin(Stdio::null()).output();
+        let output = output.expect("the binary runs");
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8(printed).expect("messages are UTF-8");
+        assert!(!printed.contains(SECRET), "{printed}");
+        (output.status.success(), printed)
+    }
+
+    fn done(&self, arguments: &[&str]) -> String {
+        let (is_done, printed) = self.run(arguments);
+        assert!(is_done, "{arguments:?}: {printed}");
+        printed
+    }
+
+    fn fails(&self, arguments: &[&str], with: &str) {
+        let (is_done, printed) = self.run(arguments);
+        assert!(
+            !is_done && printed.contains(with),
+            "{arguments:?}: {printed}"
+        );
+    }
+
+    /// A server of a volume, and where it listens.
+    fn serve(&self, volume: &str, name: &str) -> (Process, String) {
+        let socket = self.folder.join(name);
+        let listen = format!("unix:{}", socket.display());
+        let arguments = ["serve", volume, "--listen", &listen];
+        let mut server = Process::start(&mut self.command(&arguments)).expect("it starts");
+        server.wait_for_socket(&socket, LIMIT).expect("it serves");
+        (server, format!("nbd+unix:///?socket={}", socket.display()))
+    }
+}
+
+fn write_image(folder: &Path) {
+    let bytes: Vec<u8> = (0..2_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    let mut bytes = bytes[..7 << 20].to_vec();
+    bytes[1 << 20..3 << 20].fill(0);
+    std::fs::write(folder.join("image"), bytes).expect("it is written");
+}
+
+fn is_image(folder: &Path, name: &str) -> bool {
+    let [image, copy] =
+        ["image", name].map(|name| std::fs::read(folder.join(name)).expect("a file"));
+    copy[..image.len()] == image && copy[image.len()..].iter().all(|byte| *byte == 0)
+}
+
+/// What a user does with a volume, from its creation to its end.
+fn life_of_a_volume(place: &Place<'_>) {
+    let (folder, volume) = (place.folder, format!("{}/lab/root", place.prefix));
+    let volume = volume.as_str();
+    write_image(folder);
+    place.fails(&["bucket", "status", volume], "there is no volume at");
+    place.fails(
+        &["bucket", "create", volume, "5000"],
+        "whole blocks of 4096 bytes",
+    );
+    place.done(&["bucket", "create", volume, "8M"]);
+    place.fails(&["bucket", "create", volume, "8M"], "is not empty");
+    place.done(&["copy", "image", volume, "--force"]);
+    place.done(&["copy", volume, "copy"]);
+    assert!(is_image(folder, "copy"));
+    let status = place.done(&["--json", "bucket", "status", volume]);
+    let status: serde_json::Value = serde_json::from_str(&status).expect("it is JSON");
+    assert_eq!(status["size"], 8 << 20);
+    assert_eq!(status["allocated"], 5 << 20);
+    let check = place.done(&["bucket", "check", volume, "--data"]);
+    assert!(check.contains("no problem found in 1280 blocks"), "{check}");
+    place.done(&["bucket", "grow", volume, "16M"]);
+    place.fails(&["bucket", "grow", volume, "8M"], "never made smaller");
+
+    let (mut first, export) = place.serve(volume, "first");
+    place.done(&["copy", &export, "copy", "--force"]);
+    assert!(is_image(folder, "copy"));
+    let (_second, other) = place.serve(volume, "second");
+    place.done(&["copy", "image", &other, "--force"]);
+    place.fails(&["copy", "image", &export, "--force"], "");
+    first
+        .wait_for_line("another server has opened", LIMIT)
+        .expect("it is in the log");
+    assert!(!first.stderr().contains(SECRET));
+    drop(first);
+
+    place.fails(&["bucket", "delete", volume], "--force");
+    place.done(&["bucket", "delete", volume, "--force"]);
+    place.fails(&["bucket", "status", volume], "there is no volume at");
+    place.fails(&["copy", volume, "other"], "there is no volume at");
+}
+
+#[test]
+fn a_volume_in_a_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = Place {
+        folder: folder.path(),
+        prefix: format!("file://{}", folder.path().display()),
+        environment: Vec::new(),
+    };
+    life_of_a_volume(&place);
+    assert!(!folder.path().join("lab/root").exists(), "nothing is left");
+}
+
+/// The server: `go install github.com/versity/versitygw/cmd/versitygw@v1.8.0`.
+#[test]
+fn a_volume_on_an_s3_server() {
+    if !requires::all(&[requires::command("versitygw")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    std::fs::create_dir_all(store.join("disks")).expect("a bucket is a folder");
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    let mut command = Command::new("versitygw");
+    command.args(["--port", &address, "posix"]).arg(&store);
+    command
+        .env("ROOT_ACCESS_KEY", KEY)
+        .env("ROOT_SECRET_KEY", SECRET);
+    let mut server = Process::start(&mut command).expect("it starts");
+    let connects = |_: &mut Process| std::net::TcpStream::connect(&address).ok();
+    server
+        .wait_until("port", LIMIT, connects)
+        .expect("it listens");
+    let place = Place {
+        folder: folder.path(),
+        prefix: "s3://disks".to_owned(),
+        environment: vec![
+            ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ENDPOINT_URL", format!("http://{address}")),
+        ],
+    };
+    life_of_a_volume(&place);
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("it is bound").port()
+}
