@@ -53,6 +53,7 @@ const STEPS: &[Step] = &[
     step("browser", Lane::Foreground, in_browser),
     step("clippy", Lane::Background, clippy),
     step("documentation", Lane::Background, documentation),
+    step("bucket", Lane::Background, volumes_on_object_stores),
     step("fuzz", Lane::Background, fuzz_briefly),
     step(WITH_BACKGROUND, Lane::Foreground, in_guest),
     step("soak", Lane::Foreground, soak_briefly),
@@ -61,7 +62,7 @@ const STEPS: &[Step] = &[
 /// Which steps.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
-    /// Steps by name (format, tidy, tests, browser, clippy, documentation, fuzz, guest, soak); all when none is
+    /// Steps by name (format, tidy, tests, browser, clippy, documentation, bucket, fuzz, guest, soak); all when none is
     /// given.
     steps: Vec<String>,
 }
@@ -324,6 +325,24 @@ fn documentation() -> Result<()> {
     ];
     let flags = "-D warnings -A rustdoc::private_intra_doc_links";
     shell::run(shell::cargo(args).env("RUSTDOCFLAGS", flags))
+}
+
+/// What the feature `bucket` adds, which nothing else builds: its dependencies are as many as all others.
+fn volumes_on_object_stores() -> Result<()> {
+    let lints = [
+        "clippy",
+        "--quiet",
+        "--package=bucket",
+        "--package=outboard",
+        "--features=bucket/store,outboard/bucket",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    shell::run(&mut shell::cargo(lints))?;
+    let tests = ["test", "--package=bucket", "--features=store", "--lib"];
+    shell::run(&mut shell::cargo(tests))
 }
 
 fn fuzz_briefly() -> Result<()> {

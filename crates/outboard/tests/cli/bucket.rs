@@ -145,7 +145,7 @@ fn a_volume_on_an_s3_server() {
         .env("ROOT_ACCESS_KEY", KEY)
         .env("ROOT_SECRET_KEY", SECRET);
     let mut server = Process::start(&mut command).expect("it starts");
-    let connects = |_: &mut Process| std::net::TcpStream::connect(&address).ok();
+    let connects = |_: &Process| std::net::TcpStream::connect(&address).ok();
     server
         .wait_until("port", LIMIT, connects)
         .expect("it listens");
