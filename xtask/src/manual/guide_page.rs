@@ -46,6 +46,7 @@ pub(super) const PAGES: [GuidePage; 3] = [
             "formats/client-overlays.md",
             "formats/writer.md",
             "formats/cache.md",
+            "formats/bucket.md",
             "formats/copy-state.md",
         ],
     },

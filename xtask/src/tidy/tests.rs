@@ -91,9 +91,9 @@ fn a_crate_without_arrows_is_found() {
 fn a_map_with_other_arrows_is_found() {
     let map = |engine: &str| {
         format!(
-            "# Map\n\n## Crates\n\n    outboard    ─► attach, lab, lab-drivers, nodes, nbd, engine, block\n    \
+            "# Map\n\n## Crates\n\n    outboard    ─► attach, bucket, lab, lab-drivers, nodes, nbd, engine, block\n    \
              lab-drivers ─► lab, attach, nodes, nbd, engine, block\n    attach      ─► nbd, engine, block    \
-             nodes ─► engine, block\n    nbd ─► nbd-proto, engine, block    lab ─► engine\n    \
+             nodes ─► engine, block\n    bucket ─► engine, block\n    nbd ─► nbd-proto, engine, block    lab ─► engine\n    \
              testkit ─► {engine}block\n\n### `crates/block`\n"
         )
     };

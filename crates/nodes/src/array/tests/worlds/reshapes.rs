@@ -157,8 +157,9 @@ impl ReshapeWorld {
 
     fn plug(&mut self, power: &Arc<Power>) -> Vec<(String, Arc<Wire>)> {
         let mut wires = Vec::new();
-        // The disk that has parity alone is released with another level.
-        let is_used = |disk: &&Disk| disk.is_here && !is_released(&disk.image);
+        // The disk that has parity alone is released with another level; these arrays have superblocks of one version.
+        let may_be_released = self.level.is_some();
+        let is_used = |disk: &&Disk| disk.is_here && !(may_be_released && is_released(&disk.image));
         for disk in self.disks.iter().filter(is_used) {
             let crash = CrashDisk::from_bytes(disk.image.clone());
             let crash = crash.interleaved(self.rng.u64(..));
