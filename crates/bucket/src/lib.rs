@@ -7,8 +7,8 @@
 //!     data/…     immutable objects with the data of the blocks
 //! ```
 //!
-//! * [`BucketVolume`] is an open volume, a [`block::BlockDevice`]; `volume/` has its requests and commits.
-//! * [`create()`], [`status()`], [`grow()`], [`check()`], [`delete()`] are the commands.
+//! * `BucketVolume` is an open volume, a [`block::BlockDevice`]; `volume/` has its requests and commits.
+//! * `create()`, `status()`, `grow()`, `check()`, `delete()` are the commands.
 //! * `format/`, `run_map`, `dirty`, `flush_plan` and `read_plan` are pure.
 //!
 //! # Invariants
@@ -21,7 +21,7 @@
 //! # What this crate does not do
 //!
 //! It has no log, tree or consensus of its own, and caches no data: `cache(…)` does. Data objects that nothing refers to any more are
-//! counted by [`check()`] and not deleted.
+//! counted by `check()` and not deleted.
 //!
 //! Without the feature `store` it is the pure core alone, so that builds without it have none of its dependencies.
 
