@@ -192,6 +192,10 @@ pub(crate) const GUEST_LAB: &[Package] = &[
     package("fio", "the lab's load in its guest"),
     package("fuse3", "attach without nbd in the lab's guest"),
     package("iperf3", "a workload in the lab's guest"),
+    package(
+        "iproute2",
+        "another network, and a slow wire, in the lab's guest",
+    ),
     package("linux-libc-dev", "a source tree in the lab's guest"),
     package("netbase", "names of services in the lab's guest"),
     package(

@@ -20,18 +20,16 @@ mod tests;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::servers::Launcher;
 use crate::{packages, shell};
+use lab::{LAB_TESTS, LabTest};
 use machine::Job;
 use script::BinaryUse;
-
-/// The tests that are in the lab's guest.
-const LAB: &str = "lab";
-pub(crate) const DOCTOR: &str = "doctor";
 
 /// Which scripts, against which server.
 #[derive(Debug, Default, clap::Args)]
@@ -75,13 +73,21 @@ impl Args {
 }
 
 /// A test of the guest.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 struct GuestTest {
     name: String,
-    /// None is a test in the lab's guest.
-    script: Option<PathBuf>,
+    kind: TestKind,
     /// When it is aborted, in seconds.
     timeout_s: u64,
+}
+
+/// Where a test is carried out.
+#[derive(Debug)]
+enum TestKind {
+    /// This script in a guest of its own.
+    Script(PathBuf),
+    /// In the lab's guest.
+    InLab(&'static LabTest),
 }
 
 /// Runs the tests, several at once; those that failed are in the error, each with its own.
@@ -104,11 +110,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         None
     };
     let mut failed = Vec::new();
-    let run = |test: &GuestTest| match (&test.script, &binary) {
-        (Some(path), _) => one(args, &image, binary.as_deref(), path, &test.name),
-        (None, Some(binary)) if test.name == DOCTOR => lab::doctor(&folder, binary),
-        (None, Some(binary)) => lab::check(&folder, binary),
-        (None, None) => bail!("there is no binary to measure"),
+    // Built once for all tests in it, while others run.
+    let in_lab = LazyLock::new(|| -> Result<lab::Guest> {
+        let binary = binary.as_deref();
+        lab::build(&folder, binary.context("there is no binary to measure")?)
+    });
+    let run = |test: &GuestTest| match test.kind {
+        TestKind::Script(ref path) => one(args, &image, binary.as_deref(), path, &test.name),
+        TestKind::InLab(test) => {
+            let guest = in_lab.as_ref().map_err(|error| anyhow!("{error:#}"))?;
+            (test.run)(guest, &folder)
+        }
     };
     pool::run(tests, pool::at_once(), run, |test, took, outcome| {
         failed.extend(log_outcome(&test.name, took, &outcome));
@@ -176,10 +188,6 @@ fn one(
 
 /// The tests that were chosen; those that may take longest come first, so that none of them is alone at the end.
 fn tests(args: &Args) -> Result<Vec<GuestTest>> {
-    let is_chosen = |name: &str| {
-        let is_named = args.scripts.iter().any(|script| script == name);
-        args.server.is_none() && (args.scripts.is_empty() || is_named)
-    };
     let mut tests = Vec::new();
     for path in chosen(&args.scripts)? {
         let wants = script::wants(&read(&path)?);
@@ -191,22 +199,18 @@ fn tests(args: &Args) -> Result<Vec<GuestTest>> {
         tests.push(GuestTest {
             name: name.into_owned(),
             timeout_s: wants.timeout_s,
-            script: Some(path),
+            kind: TestKind::Script(path),
         });
     }
-    let mut in_lab = |name: &str, limit_s: u32| {
-        tests.push(GuestTest {
-            name: name.to_owned(),
-            timeout_s: limit_s.into(),
-            script: None,
-        });
+    let is_chosen = |test: &&LabTest| match args.scripts.is_empty() {
+        true => args.server.is_none() && (test.is_brief || !args.is_brief),
+        false => args.server.is_none() && args.scripts.iter().any(|name| name == test.name),
     };
-    if is_chosen(LAB) {
-        in_lab(LAB, lab::LIMIT_S);
-    }
-    if is_chosen(DOCTOR) && !args.is_brief {
-        in_lab(DOCTOR, lab::DOCTOR_LIMIT_S);
-    }
+    tests.extend(LAB_TESTS.iter().filter(is_chosen).map(|test| GuestTest {
+        name: test.name.to_owned(),
+        kind: TestKind::InLab(test),
+        timeout_s: test.limit_s.into(),
+    }));
     let mut names = BTreeSet::new();
     let twice = tests.iter().find(|test| !names.insert(&test.name));
     if let Some(test) = twice {
@@ -218,8 +222,10 @@ fn tests(args: &Args) -> Result<Vec<GuestTest>> {
 
 fn wants_outboard(tests: &[GuestTest]) -> Result<bool> {
     let mut any = false;
-    for path in tests.iter().filter_map(|test| test.script.as_ref()) {
-        any |= script::wants(&read(path)?)?.outboard != BinaryUse::Nowhere;
+    for test in tests {
+        if let TestKind::Script(path) = &test.kind {
+            any |= script::wants(&read(path)?)?.outboard != BinaryUse::Nowhere;
+        }
     }
     Ok(any)
 }
@@ -256,7 +262,7 @@ fn chosen(names: &[String]) -> Result<Vec<PathBuf>> {
     }
     names
         .iter()
-        .filter(|name| ![LAB, DOCTOR].contains(&name.as_str()))
+        .filter(|name| LAB_TESTS.iter().all(|test| test.name != **name))
         .map(|name| {
             let by_name = folder.join(format!("{name}.sh"));
             let path = if by_name.exists() {

@@ -30,6 +30,6 @@ pub(super) fn run() -> Result<()> {
     table.args(only).env(TABLE.0, TABLE.1).env(REQUIRE_ALL, "1");
     // Where it cannot be built there is an older one, perhaps.
     let table = shell::build().and_then(|outboard| shell::run(table.env(BINARY, outboard)));
-    let share = guest::run(&guest::Args::only(guest::DOCTOR));
+    let share = guest::run(&guest::Args::only(guest::lab::DOCTOR));
     tests.and(table).and(share)
 }

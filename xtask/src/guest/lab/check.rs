@@ -8,26 +8,30 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::run::{Console, STORE};
+use super::{Guest, LabTest};
 use crate::shell;
 
-/// A guest that does not end is aborted after so many seconds.
-pub(crate) const LIMIT_S: u32 = 420;
+pub(super) const TEST: LabTest = LabTest {
+    name: "lab",
+    limit_s: 420,
+    is_brief: true,
+    run,
+};
 
-/// Builds the guest below `folder` with `binary` and makes the run.
-pub(crate) fn run(folder: &Path, binary: &Path) -> Result<()> {
-    let guest = super::build(folder, binary)?;
+/// Makes the run.
+fn run(guest: &Guest, folder: &Path) -> Result<()> {
     let place = folder.join("run/lab");
     std::fs::remove_dir_all(&place).ok();
     std::fs::create_dir_all(&place)?;
     let plan = shell::root().join("tests/guest/lab/kernel.toml");
     let [plan, directory] = [&plan, &place].map(|path| path.to_string_lossy().into_owned());
     let words = [&plan, &directory, "--small", "--seed", "7"].map(str::to_owned);
-    let table = super::run(&guest, &words, LIMIT_S, Console::OfFailure)?;
+    let table = super::run(guest, &words, TEST.limit_s, Console::OfFailure)?;
     ensure!(
         table.contains("the processor is emulated"),
         "the table does not say that the machine is emulated:\n{table}"
     );
-    let mut export = Command::new(binary);
+    let mut export = Command::new(&guest.binary);
     export
         .args(["lab", "export", "--store"])
         .arg(place.join(STORE));

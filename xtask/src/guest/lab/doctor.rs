@@ -11,32 +11,33 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::run::script;
+use super::{Guest, LabTest};
 
-/// A guest that does not end is aborted after so many seconds.
-pub(crate) const LIMIT_S: u32 = 600;
+pub(super) const TEST: LabTest = LabTest {
+    name: "doctor",
+    limit_s: 600,
+    is_brief: false,
+    run,
+};
 
-/// The systems by their names in the script, and what limits each.
-const SYSTEMS: [(&str, &str); 2] = [("wire", "wire"), ("queue", "queue")];
+/// The systems by their names in the script: what limits each.
+const SYSTEMS: [&str; 2] = ["wire", "queue"];
 
-/// Builds the guest below `folder` with `binary`, and has the doctor examine all systems.
-pub(crate) fn run(folder: &Path, binary: &Path) -> Result<()> {
-    let guest = super::build(folder, binary)?;
+/// Has the doctor examine all systems.
+fn run(guest: &Guest, folder: &Path) -> Result<()> {
     let place = folder.join("run/doctor");
-    script(&guest, ("doctor", ""), &place, LIMIT_S, |out| {
-        SYSTEMS.iter().try_for_each(|(name, truth)| {
-            let file = out.join(format!("{name}.json"));
-            let answer = std::fs::read(file).with_context(|| format!("no answer on {name}"))?;
-            judge(&serde_json::from_slice(&answer)?, truth).with_context(|| format!("on {name}"))
+    script(guest, ("doctor", ""), &place, TEST.limit_s, |out| {
+        SYSTEMS.iter().try_for_each(|truth| {
+            let file = out.join(format!("{truth}.json"));
+            let answer = std::fs::read(file).with_context(|| format!("no answer on {truth}"))?;
+            judge(&serde_json::from_slice(&answer)?, truth)
         })
     })
 }
 
-/// Whether the answer is on a share of SMB, and names the truth alone or with one other part.
-fn judge(answer: &Value, truth: &str) -> Result<()> {
-    let answer = match answer {
-        Value::Array(answers) => answers.first().context("the doctor has no answer")?,
-        one => one,
-    };
+/// Whether the first answer is on a share of SMB, and names the truth alone or with one other part.
+fn judge(answers: &Value, truth: &str) -> Result<()> {
+    let answer = answers.get(0).context("the doctor has no answer")?;
     let about = answer["examination"]["about"].to_string();
     ensure!(about.contains("cifs"), "it is not on SMB: {about}");
     let named = answer["verdict"]["limiter"].as_array();

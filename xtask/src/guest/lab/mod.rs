@@ -19,8 +19,6 @@ use super::image::{self, Image};
 use super::modules;
 use crate::{packages, shell};
 
-pub(super) use check::{LIMIT_S, run as check};
-pub(super) use doctor::{LIMIT_S as DOCTOR_LIMIT_S, run as doctor};
 pub(crate) use run::{Console, run, script};
 
 /// Modules besides those of every guest. What a module requests while it works is named too.
@@ -120,11 +118,30 @@ const TEXTS: &[(&str, &str)] = &[
     ("etc/shells", "/bin/sh\n"),
 ];
 
+/// A test in this guest, and with which name it is chosen.
+#[derive(Debug)]
+pub(super) struct LabTest {
+    pub(super) name: &'static str,
+    /// A guest that does not end is aborted after so many seconds.
+    pub(super) limit_s: u32,
+    /// Whether the checks of every change have it.
+    pub(super) is_brief: bool,
+    /// What is kept of it is below the folder.
+    pub(super) run: fn(&Guest, &Path) -> Result<()>,
+}
+
+/// All of them.
+pub(super) static LAB_TESTS: [LabTest; 2] = [check::TEST, doctor::TEST];
+/// The name of the doctor's.
+pub(crate) const DOCTOR: &str = doctor::TEST.name;
+
 /// What a machine of the lab is started from.
 #[derive(Debug)]
 pub(crate) struct Guest {
     kernel: PathBuf,
     initrd: PathBuf,
+    /// Ours, which is in it.
+    binary: PathBuf,
 }
 
 /// Builds the guest below `folder`, with `binary` in it.
@@ -140,6 +157,7 @@ pub(crate) fn build(folder: &Path, binary: &Path) -> Result<Guest> {
     Ok(Guest {
         kernel: image.kernel,
         initrd: path,
+        binary: binary.to_owned(),
     })
 }
 

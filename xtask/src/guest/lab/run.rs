@@ -51,14 +51,15 @@ pub(crate) fn run(guest: &Guest, words: &[String], limit_s: u32, shows: Console)
     let directory = Path::new(directory);
     let store = directory.join(STORE);
     let job = job(plan, options, &store)?;
-    carry_out(guest, directory, &job, limit_s, shows, |out| {
+    let carried_out = ("lab", limit_s, shows);
+    let printed = carry_out(guest, directory, &job, carried_out, |out| {
         // A run that failed has kept what it measured.
         if out.join(STORE).exists() {
             std::fs::copy(out.join(STORE), &store)?;
         }
-        Ok(())
-    })?
-    .context("`lab run` printed nothing")
+        Ok(std::fs::read_to_string(out.join("output")))
+    })?;
+    printed.context("`lab run` printed nothing")
 }
 
 /// Carries out the script of this name in `tests/guest/lab` behind the lines of `settings`; `keep` has what it left in
@@ -81,20 +82,20 @@ pub(crate) fn script(
     let mut job = Archive::default();
     job.file("job/script", format!("{settings}\n{text}").as_bytes())?;
     let job = job.finish()?;
-    carry_out(guest, directory, &job, limit_s, Console::OfFailure, keep)?;
+    let carried_out = (name, limit_s, Console::OfFailure);
+    carry_out(guest, directory, &job, carried_out, keep)?;
     Ok(std::fs::remove_dir_all(directory)?)
 }
 
-/// Carries out `job` in the guest, whose disks are files in `directory`; `keep` has the results, also of a job that failed.
-/// What the lab printed, where that was the job.
-fn carry_out(
+/// Carries out `job`, of this name and limit of time, in the guest, whose disks are files in `directory`; `keep` has the results,
+/// also of a job that failed. What that returned.
+fn carry_out<T>(
     guest: &Guest,
     directory: &Path,
     job: &[u8],
-    limit_s: u32,
-    shows: Console,
-    keep: impl FnOnce(&Path) -> Result<()>,
-) -> Result<Option<String>> {
+    (name, limit_s, shows): (&str, u32, Console),
+    keep: impl FnOnce(&Path) -> Result<T>,
+) -> Result<T> {
     let work = tempfile::Builder::new()
         .prefix(".outboard-guest-")
         .tempdir_in(directory)
@@ -128,23 +129,19 @@ fn carry_out(
     let outcome = results(work.path(), &console, keep);
     if outcome.is_err() && shows == Console::OfFailure {
         let lines: Vec<&str> = console.lines().collect();
-        eprint!("{}", tail("lab", &lines));
+        eprint!("{}", tail(name, &lines));
     }
     outcome
 }
 
-/// Unpacks the results below `work` for `keep`; what the lab printed, unless the job failed.
-fn results(
-    work: &Path,
-    console: &str,
-    keep: impl FnOnce(&Path) -> Result<()>,
-) -> Result<Option<String>> {
+/// Unpacks the results below `work` for `keep`; what that returned, unless the job failed.
+fn results<T>(work: &Path, console: &str, keep: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     let out = work.join("out");
     std::fs::create_dir(&out)?;
     let mut unpack = Command::new("tar");
     unpack.arg("-xf").arg(work.join("result"));
     shell::output(unpack.arg("-C").arg(&out)).context("the guest left no result")?;
-    keep(&out)?;
+    let kept = keep(&out)?;
     let mut lines = console.lines().rev();
     let exit = lines.find_map(|line| line.trim().strip_prefix("@exit "));
     ensure!(
@@ -152,11 +149,7 @@ fn results(
         "the job ended in the guest with status {}",
         exit.unwrap_or("unknown")
     );
-    let printed = out.join("output");
-    printed
-        .exists()
-        .then(|| Ok(std::fs::read_to_string(&printed)?))
-        .transpose()
+    Ok(kept)
 }
 
 /// The files of one run: `arguments` (one a line), the plan where it is a file, and the store with the runs before.
