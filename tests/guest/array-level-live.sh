@@ -40,7 +40,7 @@ during() {
 
 # The kernel takes the array of these members, of that level, with the same files: ended MEMBERS LEVEL.
 ended() {
-    sha256sum /mnt/[0-9]* >/tmp/written
+    md5sum /mnt/[0-9]* >/tmp/written
     umount /mnt
     outboard detach $device
     disks=$(devices $1)
@@ -54,7 +54,7 @@ ended() {
         check
     fi
     mount -t ext4 -o ro /dev/md0 /mnt
-    sha256sum -c -s /tmp/written
+    md5sum -c -s /tmp/written
     umount /mnt
     stop
     echo "$name: the kernel agrees"

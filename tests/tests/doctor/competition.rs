@@ -15,7 +15,8 @@ use testkit::requires;
 use super::network::{Network, can_make_networks};
 use super::servers::start;
 use super::{
-    SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor, limiter, names, runs_long_tests,
+    SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor, doctor_in, limiter, names,
+    runs_long_tests,
 };
 
 /// Another client, which reads an export all the time.
@@ -197,9 +198,7 @@ fn mirror_verdicts(remote: &str, right: impl Fn(&Value) -> bool) -> Option<Value
     let point = world.mount_point();
     world.attachment(&uri).on(&point).ext4().device();
     let found = diagnoses_until((SECONDS, SECONDS_MAX), right, |seconds| {
-        let mut command = doctor(&folder, seconds, &[&point, "--write"]);
-        command.env("OUTBOARD_RUNTIME_DIR", world.runtime());
-        command
+        doctor_in(&world, &folder, seconds, &[&point, "--write"])
     });
     world.run(&["detach", &point]).ok();
     Some(found.unwrap_or_else(|wrong| panic!("{wrong:#?}")))

@@ -10,7 +10,7 @@ use outboard_tests::server::{By, LIMIT, Server};
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{alone, doctor, names, runs_long_tests};
+use super::{alone, doctor, doctor_in, names, runs_long_tests};
 
 /// Data that no filesystem keeps as a hole.
 pub(super) fn fill(path: &Path, mib: usize) {
@@ -173,9 +173,7 @@ fn a_mount_over_nbd_is_followed_to_the_servers_disk() {
     world.attachment(&uri).on(&point).ext4().device();
     fill(&Path::new(&point).join("film"), 32);
     let told = names(&["disk"], |seconds| {
-        let mut command = doctor(&folder, seconds, &[&point]);
-        command.env("OUTBOARD_RUNTIME_DIR", world.runtime());
-        command
+        doctor_in(&world, &folder, seconds, &[&point])
     });
     let about = told["examination"]["about"].to_string();
     assert!(about.contains("attached from nbd+unix"), "{about}");

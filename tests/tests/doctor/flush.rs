@@ -7,7 +7,7 @@ use serde_json::Value;
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor, limiter, runs_long_tests};
+use super::{SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor_in, limiter, runs_long_tests};
 
 /// What is mounted, and where.
 struct Mounted {
@@ -32,9 +32,7 @@ impl Mounted {
     fn verdicts(&self, right: impl Fn(&Value) -> bool) -> Value {
         let folder = Folder::new();
         let found = diagnoses_until((SECONDS, SECONDS_MAX), right, |seconds| {
-            let mut command = doctor(&folder, seconds, &[&self.point, "--write"]);
-            command.env("OUTBOARD_RUNTIME_DIR", self.world.runtime());
-            command
+            doctor_in(&self.world, &folder, seconds, &[&self.point, "--write"])
         });
         found.unwrap_or_else(|wrong| panic!("{wrong:#?}"))
     }

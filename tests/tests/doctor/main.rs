@@ -24,6 +24,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use outboard_tests::attachment::World;
 use outboard_tests::image::Folder;
 use outboard_tests::said;
 use serde_json::Value;
@@ -81,6 +82,13 @@ fn doctor(folder: &Folder, seconds: u32, args: &[&str]) -> Command {
 #[track_caller]
 fn diagnosis(command: &mut Command) -> Value {
     diagnoses(command)[0].clone()
+}
+
+/// [`doctor`] where it finds the attachments of `world`.
+fn doctor_in(world: &World, folder: &Folder, seconds: u32, args: &[&str]) -> Command {
+    let mut command = doctor(folder, seconds, args);
+    command.env("OUTBOARD_RUNTIME_DIR", world.runtime());
+    command
 }
 
 /// All of its answers: one for each direction.
@@ -141,19 +149,21 @@ fn names(parts: &[&str], command: impl FnMut(u32) -> Command) -> Value {
 /// Runs it until all that is named is among `parts` and `evidence` is among what speaks for it; `command` takes
 /// the seconds that the doctor is given. An answer that left steps out counts only if there is no other.
 #[track_caller]
-fn names_for(parts: &[&str], evidence: &str, mut command: impl FnMut(u32) -> Command) -> Value {
-    let (mut wrong, mut partial) = (Vec::new(), None);
-    for again in 0..TRIES {
-        let told = diagnosis(&mut command(SECONDS << again));
-        let named = limiter(&told);
-        let is_right = !named.is_empty()
+fn names_for(parts: &[&str], evidence: &str, command: impl FnMut(u32) -> Command) -> Value {
+    let is_right = |diagnosis: &Value| {
+        let named = limiter(diagnosis);
+        !named.is_empty()
             && named.iter().all(|part| parts.contains(&part.as_str()))
-            && told["verdict"]["evidence"].to_string().contains(evidence);
-        match is_right {
-            true if is_whole(&told) => return told,
-            true => partial = Some(told),
-            false => wrong.push(told),
-        }
-    }
-    partial.unwrap_or_else(|| panic!("{parts:?} was not named but: {wrong:#?}"))
+            && diagnosis["verdict"]["evidence"]
+                .to_string()
+                .contains(evidence)
+    };
+    let right = |all: &Value| is_right(&all[0]) && is_whole(&all[0]);
+    let tried = match diagnoses_until((SECONDS, SECONDS_MAX), right, command) {
+        Ok(all) => return all[0].clone(),
+        Err(tried) => tried,
+    };
+    let mut partial = tried.iter().rev().map(|all| &all[0]);
+    let partial = partial.find(|one| is_right(one)).cloned();
+    partial.unwrap_or_else(|| panic!("{parts:?} was not named but: {tried:#?}"))
 }

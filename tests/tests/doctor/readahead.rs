@@ -11,7 +11,7 @@ use serde_json::Value;
 use testkit::requires;
 
 use super::files::fill;
-use super::{SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor, limiter, runs_long_tests};
+use super::{SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor_in, limiter, runs_long_tests};
 
 /// Each read takes 20 ms, however many there are, up to 60 MiB a second.
 const LATE: &str = "throttle(delay(memory(192M), read=20ms), read-bytes=60M/s)";
@@ -60,9 +60,7 @@ impl ColdMount {
         let args = [&self.point, "--buffered", "--depth", depth];
         let right = |all: &Value| right(&all[0]);
         let found = diagnoses_until((SECONDS, SECONDS_MAX), right, |seconds| {
-            let mut command = doctor(&folder, seconds, &args);
-            command.env("OUTBOARD_RUNTIME_DIR", self.world.runtime());
-            command
+            doctor_in(&self.world, &folder, seconds, &args)
         });
         let all = found.unwrap_or_else(|wrong| panic!("{wrong:#?}"));
         all[0].clone()

@@ -6,7 +6,9 @@ use serde_json::Value;
 use testkit::requires;
 
 use super::network::{Network, WIRE, can_make_networks};
-use super::{SECONDS, alone, diagnoses_until, doctor, limiter, names, names_for, runs_long_tests};
+use super::{
+    SECONDS, alone, diagnoses_until, doctor, doctor_in, limiter, names, names_for, runs_long_tests,
+};
 
 #[test]
 fn a_slow_wire_is_named_and_distinguished_from_a_slow_server() {
@@ -144,9 +146,8 @@ fn a_wire_is_named_for_writes_to_what_is_mounted() {
     let right = |all: &Value| limiter(&all[1]) == ["wire"];
     let found = diagnoses_until((24, 24 << 3), right, |seconds| {
         let args = [&point, "--write", "--agent", &agent, "--agent-insecure"];
-        let mut command = doctor(&folder, seconds, &args);
+        let mut command = doctor_in(&world, &folder, seconds, &args);
         command.args(["--agent-token-file", &token]);
-        command.env("OUTBOARD_RUNTIME_DIR", world.runtime());
         command
     });
     let all = found.unwrap_or_else(|wrong| panic!("{wrong:#?}"));
@@ -186,8 +187,7 @@ fn a_link_of_known_speed_is_named_for_reads_and_writes_of_what_is_mounted() {
         .device();
     let right = |all: &Value| (0..2).all(|at| limiter(&all[at]) == ["wire"]);
     let found = diagnoses_until((SECONDS * 2, SECONDS << 4), right, |seconds| {
-        let mut command = doctor(&folder, seconds, &[&point, "--write"]);
-        command.env("OUTBOARD_RUNTIME_DIR", world.runtime());
+        let command = doctor_in(&world, &folder, seconds, &[&point, "--write"]);
         network.with_link_speed(&folder, &command)
     });
     world.run(&["detach", &point]).ok();

@@ -12,11 +12,11 @@ use serde_json::Value;
 use super::figures::Sample;
 use super::fio::Until;
 use super::resyncs::{
-    HEAD, NAME, ReadsMeanwhile, ask, command, copied, in_order, remove, seconds_until_idle,
+    HEAD, NAME, ReadsMeanwhile, ask, command, copied, in_order, seconds_until_idle,
     slowest_at_once, until,
 };
 use super::work::Load;
-use super::{Args, DISK_SIZE, Measured, one, ready, rounds};
+use super::{Args, DISK_SIZE, Measured, one, ready, remove, rounds};
 use crate::servers::{Launcher, Server, Serving};
 use crate::{clock, data, process, shell};
 
@@ -160,10 +160,6 @@ impl<'a> Mirror<'a> {
         let serving = launcher.start(Server::Ours, &self.expression)?;
         Ok(copied(LARGE, self.seconds_until_resynced(&serving)?))
     }
-
-    fn remove(&self) {
-        remove(&self.files);
-    }
 }
 
 /// `array(…)` of these files.
@@ -226,9 +222,9 @@ pub(super) fn load(
         one(&serving[which], load, Until::Seconds(args.seconds))
     });
     drop(serving);
-    mirror.remove();
+    remove(&mirror.files);
     if let Some(earlier) = earlier {
-        earlier.remove();
+        remove(&earlier.files);
     }
     remove(&others);
     measured
@@ -257,7 +253,7 @@ pub(super) fn resync(launcher: &Launcher, args: &Args, binary: &Path) -> Result<
         mirror.resync(launcher)
     });
     std::fs::remove_file(&plain).ok();
-    mirror.remove();
+    remove(&mirror.files);
     measured
 }
 
@@ -278,7 +274,7 @@ pub(super) fn resync_on_one_disk(
         slowest_at_once(&[("read", &mirror.files[0]), ("write", &plain)], LARGE)
     });
     std::fs::remove_file(&plain).ok();
-    mirror.remove();
+    remove(&mirror.files);
     measured
 }
 
@@ -308,7 +304,7 @@ pub(super) fn foreground(
         mirror.create(LARGE, clean)?;
         launcher.start(Server::Ours, &mirror.expression)
     });
-    mirror.remove();
+    remove(&mirror.files);
     measured
 }
 
@@ -328,7 +324,7 @@ pub(super) fn re_add(launcher: &Launcher, args: &Args, binary: &Path) -> Result<
         mirror.sweep(&serving)?;
         mirror.come_back(&serving, which == 0)
     });
-    mirror.remove();
+    remove(&mirror.files);
     measured
 }
 

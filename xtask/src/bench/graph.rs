@@ -254,9 +254,7 @@ impl Composed {
     }
 
     fn remove(&self) {
-        for file in &self.files {
-            std::fs::remove_file(file).ok();
-        }
+        super::remove(&self.files);
     }
 }
 

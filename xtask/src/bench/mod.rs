@@ -292,6 +292,13 @@ fn null_disk(launcher: &Launcher) -> Result<Serving> {
     launcher.start(Server::Ours, &format!("null({DISK_SIZE})"))
 }
 
+/// Removes what a row has made.
+fn remove(files: impl IntoIterator<Item = impl AsRef<Path>>) {
+    for file in files {
+        std::fs::remove_file(file).ok();
+    }
+}
+
 /// One measurement of one server.
 fn one(serving: &Serving, load: &Load, until: Until) -> Result<Sample> {
     let before = process::cpu_seconds(serving.id())?;

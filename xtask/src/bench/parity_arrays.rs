@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::fio::Until;
 use super::resyncs::{HEAD, NAME};
 use super::work::{Load, ParityArray, ParityPeer};
-use super::{Args, DISK_SIZE, Measured, one, ready, rounds};
+use super::{Args, DISK_SIZE, Measured, one, ready, remove, rounds};
 use crate::servers::{Launcher, Server};
 use crate::{data, shell};
 
@@ -101,9 +101,7 @@ pub(super) fn load(
         one(&serving[which], load, Until::Seconds(args.seconds))
     });
     drop(serving);
-    for file in &files {
-        std::fs::remove_file(file).ok();
-    }
+    remove(files);
     measured
 }
 

@@ -10,11 +10,9 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::figures::Sample;
-use super::resyncs::{
-    HEAD, NAME, ReadsMeanwhile, copied, remove, seconds_until_idle, slowest_at_once,
-};
+use super::resyncs::{HEAD, NAME, ReadsMeanwhile, copied, seconds_until_idle, slowest_at_once};
 use super::work::Load;
-use super::{Args, Measured, rounds};
+use super::{Args, Measured, remove, rounds};
 use crate::servers::{Launcher, Server, Serving};
 use crate::{data, shell};
 

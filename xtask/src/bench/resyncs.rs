@@ -71,12 +71,6 @@ pub(super) fn copied(bytes: u64, seconds: f64) -> Sample {
     }
 }
 
-pub(super) fn remove(files: &[PathBuf]) {
-    for file in files {
-        std::fs::remove_file(file).ok();
-    }
-}
-
 /// Polls until it is so.
 pub(super) fn until(never: &'static str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let mut failure = None;

@@ -97,9 +97,7 @@ impl<'a> Group<'a> {
     }
 
     fn remove(&self) {
-        for disk in &self.disks {
-            std::fs::remove_file(disk).ok();
-        }
+        super::remove(&self.disks);
         std::fs::remove_dir_all(self.folder.join("volume-backups")).ok();
     }
 }

@@ -128,7 +128,7 @@ pub(super) fn queue(
     let is_of_use = deeper > session.job.depth && queue_may_limit(e);
     if is_of_use && session.has_time(e, Stage::Queue, &by)? {
         let rate = at_depth(deeper)?;
-        e.substitutions.push(Substitution::deeper(deeper, rate));
+        e.substitutions.push(Substitution::deeper(deeper, by, rate));
         let index = e.substitutions.len() - 1;
         return Ok(Some(DeeperQueue {
             index,

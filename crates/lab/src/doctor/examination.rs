@@ -78,8 +78,7 @@ impl Substitution {
 
     /// What was measured with `depth` requests at once.
     #[must_use]
-    pub fn deeper(depth: u32, rate: Rate) -> Self {
-        let by = format!("{depth} requests at once");
+    pub fn deeper(depth: u32, by: impl Into<String>, rate: Rate) -> Self {
         Self {
             depth: Some(depth),
             ..Self::new(vec![Stage::Queue], by, rate)

@@ -449,8 +449,8 @@ fn find_suspects(examination: &Examination, mut suspects: BTreeSet<Stage>) -> BT
         matches!(effect, Effect::Moved | Effect::Unclear)
     });
     let queue_suspected = suspects.contains(&Stage::Queue);
-    let is_evidence = |sub: &&&Substitution| !deeper(sub) && !is_passing(examination, sub);
-    for sub in all.iter().filter(is_evidence) {
+    let is_evidence = |sub: &&Substitution| !deeper(sub) && !is_passing(examination, sub);
+    for sub in all.into_iter().filter(is_evidence) {
         let both: BTreeSet<Stage> = suspects
             .iter()
             .filter(|part| sub.replaced.contains(part) || sub.perhaps.contains(part))

@@ -34,6 +34,18 @@ fn iperf3(mib: f64) -> BareWire {
     }
 }
 
+/// [`export`] over a wire that iperf3 has measured; neither end computes much.
+fn export_over(wire: f64, mib: f64) -> Examination {
+    let mut e = export(mib);
+    e.wire = Some(iperf3(wire));
+    e.bounds.extend([
+        iperf3(wire).bound(Direction::Read),
+        busy(Stage::Client, &e, 0.1),
+        busy(Stage::Server, &e, 0.03),
+    ]);
+    e
+}
+
 fn millis(all: &[f64]) -> Vec<Nanos> {
     all.iter().map(|ms| Nanos(round(ms * 1e6))).collect()
 }
@@ -42,13 +54,7 @@ fn millis(all: &[f64]) -> Vec<Nanos> {
 /// that counted.
 #[test]
 fn a_faster_export_over_the_same_wire_proves_that_it_is_not_the_wire() {
-    let mut e = export(8.5);
-    e.wire = Some(iperf3(11.3));
-    e.bounds.extend([
-        iperf3(11.3).bound(Direction::Read),
-        busy(Stage::Client, &e, 0.1),
-        busy(Stage::Server, &e, 0.03),
-    ]);
+    let mut e = export_over(11.3, 8.5);
     e.substitutions = vec![without(&[Stage::Disk], 11.3)];
     let verdict = diagnose(&e);
     assert_eq!(verdict.limiter, [Stage::Disk], "{verdict:#?}");
@@ -60,13 +66,7 @@ fn a_faster_export_over_the_same_wire_proves_that_it_is_not_the_wire() {
 /// The disk was named: short pairs, each after a pause, made the null export 5 % faster over a wire that the target filled.
 #[test]
 fn pairs_that_contradict_the_longer_measurements_prove_nothing() {
-    let mut e = export(11.52);
-    e.wire = Some(iperf3(11.46));
-    e.bounds.extend([
-        iperf3(11.46).bound(Direction::Read),
-        busy(Stage::Client, &e, 0.1),
-        busy(Stage::Server, &e, 0.03),
-    ]);
+    let mut e = export_over(11.46, 11.52);
     let with_null = |mib: f64| Substitution {
         pairs: vec![1.05, 1.035, 1.07],
         ..without(&[Stage::Disk], mib)
@@ -242,14 +242,8 @@ fn a_link_that_writes_fill_is_named() {
 /// Most connects waited for a reply of 128 KiB, so the wire was held to be full, and "something else used it".
 #[test]
 fn connects_that_wait_for_one_reply_are_no_sign_of_a_full_wire() {
-    let mut e = export(5.0);
-    e.wire = Some(iperf3(11.3));
-    e.bounds.extend([
-        iperf3(11.3).bound(Direction::Read),
-        busy(Stage::Client, &e, 0.1),
-        busy(Stage::Server, &e, 0.03),
-        alone(Stage::Disk, 5.1),
-    ]);
+    let mut e = export_over(11.3, 5.0);
+    e.bounds.push(alone(Stage::Disk, 5.1));
     let own_replies = millis(&[0.2, 0.2, 0.3, 4.0, 5.5, 6.1, 7.9, 8.8, 9.4, 10.2]);
     e.connect = ConnectTimes::new(millis(&[0.2; 5]), own_replies);
     let verdict = diagnose(&e);

@@ -154,7 +154,8 @@ fn more_requests_that_were_tried_and_are_still_too_few_are_not_the_end() {
             Bound::in_flight(e.job.in_flight(), latency).unwrap(),
             alone(Stage::Disk, 300.0),
         ];
-        e.substitutions = vec![Substitution::deeper(e.job.depth * 4, rate(deeper))];
+        let more = Substitution::deeper(e.job.depth * 4, "more at once", rate(deeper));
+        e.substitutions = vec![more];
         let verdict = diagnose(&e);
         assert_eq!(verdict.limiter, [Stage::Queue], "{verdict:#?}");
         (verdict.next.unwrap(), verdict.advice)
