@@ -129,8 +129,9 @@ fn mounts_in_other_namespaces(numbers: &[DeviceNumber]) -> impl Iterator<Item = 
         if seen.contains(&its) {
             return None;
         }
-        seen.push(its);
+        // One that ends at this moment cannot tell: the next one of its namespace is asked.
         let mountinfo = fs::read_to_string(process.join("mountinfo")).ok()?;
+        seen.push(its);
         mount::has_any(&mountinfo, numbers).then(|| name(&process))
     })
 }
