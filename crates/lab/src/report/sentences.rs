@@ -185,8 +185,12 @@ fn all_overall(run: &RunRecord, summary: &Summary) -> Option<String> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
+    let interval = match ranked.iter().any(|found| found.comparison.ratio.is_known()) {
+        true => " (95 % interval)",
+        false => "",
+    };
     Some(format!(
-        "Over all tests, as a multiple of {} (95 % interval): {}{more}.",
+        "Over all tests, as a multiple of {}{interval}: {}{more}.",
         name(run, ranked.first()?.baseline),
         each.join(", ")
     ))

@@ -4,7 +4,7 @@ use super::{Figure, ReportBlock, Section, Table};
 use crate::report::chart::{self, Label};
 use crate::report::short;
 use crate::report::summary::Summary;
-use crate::stats::Comparison;
+use crate::stats::{Comparison, VALUES_MIN};
 use crate::store::RunRecord;
 
 /// A name and its sentence.
@@ -71,10 +71,10 @@ fn over_all(run: &RunRecord, summary: &Summary, pairs: &[(usize, usize)]) -> Fig
     let blocks = rows
         .iter()
         .filter_map(|(_, found)| Some(found.as_ref()?.ratio.n));
-    let caption = format!(
-        "Each target over {baseline}: the geometric mean of all tests' ratios and its 95 % interval, n = {} blocks. \
-         {TOGETHER} The band is the same within 3 %.",
-        blocks.max().unwrap_or(0)
+    let n = blocks.max().unwrap_or(0);
+    let caption = caption(
+        &format!("Each target over {baseline}: the geometric mean of all tests' ratios"),
+        n,
     );
     figure(
         format!("All targets against {baseline}"),
@@ -109,12 +109,21 @@ fn comparison(run: &RunRecord, summary: &Summary, target: usize, baseline: usize
     let overall = overall(summary, target);
     rows.push(("Overall".into(), overall));
     let (a, b) = (short(&a.label, 40), short(&b.label, 40));
-    let caption = format!(
-        "{a} over {b}, above one where it is better: median of the blocks' ratios and its 95 % interval, n = {} blocks. \
-         {TOGETHER} The band is the same within 3 %.",
-        overall.map_or(0, |found| found.ratio.n)
+    let n = overall.map_or(0, |found| found.ratio.n);
+    let caption = caption(
+        &format!("{a} over {b}, above one where it is better: median of the blocks' ratios"),
+        n,
     );
     figure(format!("{a} against {b}"), &rows, caption, "test")
+}
+
+/// What is drawn of `n` blocks: no interval of too few.
+fn caption(what: &str, n: usize) -> String {
+    let interval = match n >= VALUES_MIN {
+        true => format!(" and its 95 % interval, n = {n} blocks. {TOGETHER}"),
+        false => format!(", n = {n} blocks."),
+    };
+    format!("{what}{interval} The band is the same within 3 %.")
 }
 
 fn figure(title: String, rows: &[Named], caption: String, of: &str) -> Figure {

@@ -10,6 +10,9 @@ use crate::store::RunRecord;
 use crate::tools::Unit;
 use crate::units::{MIB, significant};
 
+/// What the figures in brackets of a caption are.
+const INTERVALS: &str = "In brackets the 95 % interval of the cost, paired by block, as wide as all layers of the test together make it.";
+
 /// With fewer targets the comparison says it all, unless one is on another.
 const TARGETS_MIN: usize = 3;
 
@@ -75,7 +78,7 @@ fn figure(run: &RunRecord, rows: &[&Row], below: &[Option<usize>]) -> Option<Fig
     {
         return None;
     }
-    let said: Vec<String> = layers
+    let mut said: Vec<String> = layers
         .iter()
         .map(|layer| {
             let n = layer.time.map_or(0, |time| time.n);
@@ -86,8 +89,11 @@ fn figure(run: &RunRecord, rows: &[&Row], below: &[Option<usize>]) -> Option<Fig
             )
         })
         .collect();
-    let caption = said.join(" ")
-        + " In brackets the 95 % interval of the cost, paired by block, as wide as all layers of the test together make it.";
+    let mut times = layers.iter().filter_map(|layer| layer.time);
+    if times.any(|time| time.is_known()) {
+        said.push(INTERVALS.to_owned());
+    }
+    let caption = said.join(" ");
     let title = format!("{}: what each layer costs", first.title);
     Some(Figure {
         drawing: chart::waterfall(

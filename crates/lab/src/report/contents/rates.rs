@@ -18,8 +18,8 @@ pub(super) fn rates(run: &RunRecord, summary: &Summary) -> Option<Section> {
         let ceilings = ceilings.filter(|ceiling| ceiling.bounds(direction));
         ceilings.min_by(|a, b| a.rate.0.total_cmp(&b.rate.0))
     };
-    let lead = "Bars start at zero. Whiskers are the 95 % interval, where the median of such a run again would lie, small circles the single blocks. \
-                Hatched bars are invalid and in no median.";
+    let lead = "Bars start at zero. Whiskers, from five blocks on, are the 95 % interval, where the median of such a run again would lie, small circles the \
+                single blocks. Hatched bars are invalid and in no median.";
     let figures =
         singles(run).filter_map(|workload| rates_of(&rows_of(summary, workload), lowest(workload)));
     Section::of_figures("throughput", "Throughput", lead, figures)

@@ -39,7 +39,7 @@ struct Swept<'a> {
 }
 
 pub(super) fn sweeps(run: &RunRecord, summary: &Summary) -> Option<Section> {
-    let lead = "Each point is the median of its blocks, the whisker its 95 % interval; hollow marks are invalid. \
+    let lead = "Each point is the median of its blocks, the whisker, from five blocks on, its 95 % interval; hollow marks are invalid. \
                 The finely dotted line is the model that the caption names, drawn through the points and no measurement.";
     let found = collect(run, summary);
     Section::of_figures("sweeps", "Sweeps", lead, found.iter().map(figure))
@@ -118,7 +118,11 @@ fn figure(sweep: &Sweep<'_>) -> Figure {
         ));
         fits.push(model.fit);
     }
-    let caption = said.join(" ") + " Whiskers are 95 % intervals.";
+    let mut points = sweep.curves.iter().flat_map(|curve| &curve.points);
+    if points.any(|point| point.row.headline.is_some_and(|found| found.is_known())) {
+        said.push("Whiskers are 95 % intervals.".to_owned());
+    }
+    let caption = said.join(" ");
     let plane = Plane {
         along: along(sweep),
         panels: panels(sweep, &fits),

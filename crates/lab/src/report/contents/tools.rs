@@ -34,7 +34,8 @@ pub(super) fn tools(summary: &Summary) -> Option<Section> {
         title: "What other tools measured",
         parts: vec![
             ReportBlock::Text(
-                "Medians over all blocks with the 95 % interval, in each tool's own units.".into(),
+                "Medians over all blocks, from five blocks on with the 95 % interval, in each tool's own units."
+                    .into(),
             ),
             ReportBlock::Table(Table::new(&head).with(rows)),
         ],
