@@ -107,12 +107,24 @@ impl CpuUse {
     /// that cannot do more.
     #[must_use]
     pub fn utilisation(&self) -> f64 {
-        let of_quota = |quota: &Quota| {
-            let used = self.running / quota.cores.max(f64::MIN_POSITIVE);
-            quota.throttled.max(used.min(1.0))
-        };
-        let of_quota = self.quota.as_ref().map_or(0.0, of_quota);
+        let of_quota = self.quota.as_ref().map_or(0.0, |quota| self.part_of(quota));
         (self.running + self.waiting).max(of_quota)
+    }
+
+    /// The quota that is nearer to its end than the thread is to that of a core.
+    pub(super) fn nearest_quota(&self) -> Option<&Quota> {
+        let is_nearer = |quota: &&Quota| self.part_of(quota) > self.running + self.waiting;
+        self.quota.as_ref().filter(is_nearer)
+    }
+
+    /// Part of a quota that it used, or for which the quota stopped it.
+    fn part_of(&self, quota: &Quota) -> f64 {
+        quota.throttled.max(self.used_of(quota))
+    }
+
+    /// Part of a quota that it used.
+    pub(super) fn used_of(&self, quota: &Quota) -> f64 {
+        (self.running / quota.cores.max(f64::MIN_POSITIVE)).min(1.0)
     }
 }
 

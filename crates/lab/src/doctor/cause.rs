@@ -74,9 +74,10 @@ impl Cause {
     /// Why a processor is the limit.
     pub(super) fn of_processor(cpu: &CpuUse) -> Self {
         let is_crowded = cpu.waiting >= CROWDED && cpu.waiting >= cpu.running / 2.0;
-        match &cpu.quota {
-            Some(quota) if is_limit(quota, cpu.running) => Self::Quota(quota.clone()),
+        match (&cpu.quota, cpu.nearest_quota()) {
+            (Some(quota), _) if is_limit(quota, cpu.running) => Self::Quota(quota.clone()),
             _ if is_crowded => Self::Starved,
+            (_, Some(quota)) => Self::Quota(quota.clone()),
             _ => Self::Computes,
         }
     }

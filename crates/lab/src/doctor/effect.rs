@@ -4,6 +4,8 @@
 //!
 //! * A difference of a few percent counts only if it was measured in pairs: the target and its substitute one after
 //!   the other, [`PAIRS_MIN`] times or more. What lies within their scatter is [`Effect::Unclear`].
+//! * Pairs that contradict the measurements before them, which took longer, decide only a gain of [`CONTRADICTED_MAX`] or
+//!   more: one measurement in a disturbance takes back no gain that all pairs show.
 //! * Without pairs only a result that is far from the target's counts.
 //!
 //! # What it does not do
@@ -31,6 +33,8 @@ const SLOWER: f64 = 0.85;
 const GAIN_MIN: f64 = 1.02;
 /// With pairs: a gain of less than this is none. The closest two limits that are distinguished are 5 % apart.
 const GAIN_NONE: f64 = 1.035;
+/// A gain in pairs from here on is one, also where the longer measurements are the other way round.
+const CONTRADICTED_MAX: f64 = 1.1;
 /// One-sided 95 % of Student's t with two degrees of freedom, over the root of three: in units of the scatter.
 const INTERVAL: f64 = 1.69;
 
@@ -56,8 +60,7 @@ impl Effect {
             return Self::of_one(examination, sub);
         }
         match Self::of_pairs(&sub.pairs) {
-            // The measurements before, which took longer, are the other way round.
-            Self::Moved if sub.rate.0 < examination.rate.0 => Self::Unclear,
+            Self::Moved if is_contradicted(examination, sub) => Self::Unclear,
             effect => effect,
         }
     }
@@ -77,10 +80,10 @@ impl Effect {
     }
 
     fn of_pairs(ratios: &[f64]) -> Self {
-        let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.max(1e-9).ln()).collect();
-        let count = logs.len() as f64;
-        let mean = logs.iter().sum::<f64>() / count;
-        let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+        let count = ratios.len() as f64;
+        let mean = mean_log(ratios);
+        let logs = ratios.iter().map(|ratio| ratio.max(1e-9).ln());
+        let squares: f64 = logs.map(|log| (log - mean).powi(2)).sum();
         let scatter = (squares / (count - 1.0)).sqrt().max(SCATTER_MIN);
         let (low, high) = (mean - scatter * INTERVAL, mean + scatter * INTERVAL);
         match () {
@@ -90,6 +93,17 @@ impl Effect {
             () => Self::Unclear,
         }
     }
+}
+
+/// Whether the measurements before the pairs, which took longer, show the opposite of a gain that is small.
+fn is_contradicted(examination: &Examination, sub: &Substitution) -> bool {
+    let gain = mean_log(&sub.pairs).exp();
+    sub.rate.0 < examination.rate.0 && gain < CONTRADICTED_MAX
+}
+
+fn mean_log(ratios: &[f64]) -> f64 {
+    let logs = ratios.iter().map(|ratio| ratio.max(1e-9).ln());
+    logs.sum::<f64>() / ratios.len() as f64
 }
 
 /// Whether pairs would decide what one result does not.

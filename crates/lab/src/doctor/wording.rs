@@ -183,9 +183,10 @@ fn busy(cpu: &CpuUse) -> String {
     let got = running * 100.0;
     if let Some(Cause::Quota(quota)) = Some(Cause::of_processor(cpu)) {
         return format!(
-            "{} lets {who} have {:.2} cores, and stopped it in {:.0} % of its periods.",
+            "{} lets {who} have {:.2} cores, of which its busiest thread used {:.0} %, and stopped it in {:.0} % of its periods.",
             quota.file,
             quota.cores,
+            cpu.used_of(&quota) * 100.0,
             quota.throttled * 100.0
         );
     }

@@ -75,6 +75,43 @@ fn pairs_that_contradict_the_longer_measurements_prove_nothing() {
     assert_eq!(diagnose(&e).limiter, [Stage::Wire]);
     e.substitutions = vec![with_null(12.1)];
     assert_eq!(diagnose(&e).limiter, [Stage::Disk]);
+    // One measurement in a disturbance takes back no large gain.
+    let mut disturbed = export_over(11.46, 8.5);
+    disturbed.substitutions = vec![Substitution {
+        pairs: vec![1.3, 1.31, 1.29],
+        ..without(&[Stage::Disk], 8.4)
+    }];
+    assert_eq!(diagnose(&disturbed).limiter, [Stage::Disk]);
+}
+
+/// "Had work for 92 % of the time" was written of a thread that had work for 46 %, and computing was advised against.
+#[test]
+fn a_quota_that_is_nearly_used_up_is_the_cause_and_is_named() {
+    let quota = Quota {
+        file: "/sys/fs/cgroup/nbd.slice/cpu.max".into(),
+        cores: 0.5,
+        throttled: 0.05,
+    };
+    let cpu = CpuUse {
+        quota: Some(quota.clone()),
+        ..cpu(0.46, 0.0, None)
+    };
+    assert_eq!(Cause::of_processor(&cpu), Cause::Quota(quota.clone()));
+    // A core that is shared with others is nearer to its end.
+    let crowded = CpuUse {
+        waiting: 0.5,
+        ..cpu.clone()
+    };
+    assert_eq!(Cause::of_processor(&crowded), Cause::Starved);
+    let idle = CpuUse {
+        quota: Some(Quota {
+            cores: 4.0,
+            throttled: 0.0,
+            ..quota
+        }),
+        ..cpu
+    };
+    assert_eq!(Cause::of_processor(&idle), Cause::Computes);
 }
 
 /// "The processor of the server" was named at 3 %, as the nearest bound.

@@ -349,7 +349,7 @@ impl System {
             quota: (quota < FREE).then(|| Quota {
                 file: "/sys/fs/cgroup/nbd/cpu.max".into(),
                 cores: 0.2,
-                throttled: if target > quota * 0.99 { 0.98 } else { 0.1 },
+                throttled: if target > quota * 0.99 { 0.98 } else { 0.0 },
             }),
             ..cpu(running, 0.0, None)
         };
