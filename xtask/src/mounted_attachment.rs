@@ -41,13 +41,14 @@ impl Attached {
         self.run_detach()
     }
 
-    /// Other programs of the machine hold a new mount for a moment.
+    /// Other programs of the machine hold a new mount for a moment. Once it is unmounted, what `detach` reports is final.
     fn run_detach(&self) -> Result<()> {
         let mut detach = Command::new(&self.binary);
         detach.arg("detach").arg(&self.mount);
         for _ in 0..DETACH_TRIES {
-            if shell::output(&mut detach).is_ok() || !is_mounted(&self.mount) {
-                return Ok(());
+            let outcome = shell::output(&mut detach);
+            if outcome.is_ok() || !is_mounted(&self.mount) {
+                return outcome.map(drop);
             }
             std::thread::sleep(DETACH_AGAIN);
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::figures::Sample;
@@ -156,11 +156,13 @@ impl ReadsMeanwhile<'_> {
             }
             let serving = serve(is_clean)?;
             let sample = one(&serving, load, Until::Seconds(args.seconds))?;
-            ensure!(
-                is_busy(self.binary, &serving)? != is_clean,
-                "{}",
-                self.was_over
-            );
+            match (is_clean, is_busy(self.binary, &serving)?) {
+                (false, false) => bail!("{}", self.was_over),
+                (true, true) => {
+                    bail!("the array in sync is busy: its reads are not those of an idle one")
+                }
+                _ => {}
+            }
             Ok(sample)
         })
     }

@@ -211,6 +211,10 @@ fn tests(args: &Args) -> Result<Vec<GuestTest>> {
         kind: TestKind::InLab(test),
         timeout_s: test.limit_s.into(),
     }));
+    ensure!(
+        !tests.is_empty(),
+        "no test is chosen: those of the lab run without --server"
+    );
     let mut names = BTreeSet::new();
     let twice = tests.iter().find(|test| !names.insert(&test.name));
     if let Some(test) = twice {
