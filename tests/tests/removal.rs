@@ -24,7 +24,7 @@ const FIRST: usize = 0;
 /// What `detach` says of a device that another namespace has mounted.
 const COPIED: &str = "which has it mounted in a namespace of its own";
 /// What it says when that namespace has ended and the kernel still unmounts it, one filesystem after the other
-/// (`delayed_mntput` in fs/namespace.c): one whose server does not answer holds up all others.
+/// (`delayed_mntput` in fs/namespace.c): one with a server that does not answer holds up all others.
 const STILL_UNMOUNTED: &str = "in use (by an unknown process)";
 const MIDDLE: usize = 2;
 /// Files that nearly fill the filesystem over all of them.

@@ -213,39 +213,6 @@ fn a_run_with_fewer_blocks_than_an_interval_takes_has_none_and_says_so_first() {
     }
 }
 
-/// The overall sentence of several targets and captions of figures spoke of a 95 % interval that they did not show.
-#[test]
-fn nothing_speaks_of_an_interval_of_fewer_blocks_than_it_takes() {
-    const PHRASES: [&str; 3] = [
-        "(95 % interval)",
-        "and its 95 % interval",
-        "In brackets the 95 % interval",
-    ];
-    for count in [1, 4, 5] {
-        let mut run = synthetic::run(count);
-        let mut facts = run.manifest.targets[0].clone();
-        facts.label = "/mnt/third".to_owned();
-        run.manifest.targets.push(facts);
-        let of_second = run.cells.iter().filter(|cell| cell.target == 1);
-        let third: Vec<_> = of_second
-            .cloned()
-            .map(|mut cell| {
-                cell.target = 2;
-                cell
-            })
-            .collect();
-        run.cells.extend(third);
-        let whole = table(&run) + &markdown(&run) + &crate::report::html(&run);
-        for phrase in PHRASES {
-            assert_eq!(
-                whole.contains(phrase),
-                count == 5,
-                "{phrase:?}, {count} blocks"
-            );
-        }
-    }
-}
-
 /// The title named a fastest target by its median, however far its interval reached into that of the next.
 #[test]
 fn a_title_names_the_fastest_target_only_where_it_is_apart_from_the_others() {

@@ -3,7 +3,7 @@
 use super::invalidate;
 use crate::plan::builtin;
 use crate::report::sentences::{headline, verdict};
-use crate::report::{Summary, table};
+use crate::report::{Summary, html, markdown, table};
 use crate::store::{Cell, Outcome};
 use crate::synthetic;
 use crate::tools::{ToolResult, Writes};
@@ -77,4 +77,37 @@ fn what_tools_write_is_in_the_bytes_of_a_run() {
         "{}",
         table(&run)
     );
+}
+
+/// The overall sentence of several targets and captions of figures spoke of a 95 % interval that they did not show.
+#[test]
+fn nothing_speaks_of_an_interval_of_fewer_blocks_than_it_takes() {
+    const PHRASES: [&str; 3] = [
+        "(95 % interval)",
+        "and its 95 % interval",
+        "In brackets the 95 % interval",
+    ];
+    for count in [1, 4, 5] {
+        let mut run = synthetic::run(count);
+        let mut facts = run.manifest.targets[0].clone();
+        facts.label = "/mnt/third".to_owned();
+        run.manifest.targets.push(facts);
+        let of_second = run.cells.iter().filter(|cell| cell.target == 1);
+        let third: Vec<_> = of_second
+            .cloned()
+            .map(|mut cell| {
+                cell.target = 2;
+                cell
+            })
+            .collect();
+        run.cells.extend(third);
+        let whole = table(&run) + &markdown(&run) + &html(&run);
+        for phrase in PHRASES {
+            assert_eq!(
+                whole.contains(phrase),
+                count == 5,
+                "{phrase:?}, {count} blocks"
+            );
+        }
+    }
 }
