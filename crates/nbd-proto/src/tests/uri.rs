@@ -135,6 +135,18 @@ fn several_servers_of_one_disk_are_read_in_their_order() {
             ),
         ),
         ("nbd://b,a/root?fenced-after=30s", after(also(b, &[a]), 30)),
+        // A parameter in front of them that is taken first leaves their order.
+        (
+            "nbds+unix:///x?tls-hostname=h&fenced-after=9&socket=a&socket=b&socket=c",
+            after(
+                tls(
+                    also(unix("a", "x"), &[unix("b", "x"), unix("c", "x")]),
+                    None,
+                    Some("h"),
+                ),
+                9,
+            ),
+        ),
         (
             "nbd+unix:///x?socket=/run/a,1&socket=/run/b",
             also(unix("/run/a,1", "x"), &[unix("/run/b", "")]),

@@ -166,9 +166,10 @@ impl Query {
         Ok(Self(parameters))
     }
 
+    /// Takes the first value of a parameter. The others keep their order, which is that of the servers.
     fn take(&mut self, key: &str) -> Option<Vec<u8>> {
         let at = self.0.iter().position(|(other, _)| other == key)?;
-        Some(self.0.swap_remove(at).1)
+        Some(self.0.remove(at).1)
     }
 
     /// Every value of a parameter, in order.
