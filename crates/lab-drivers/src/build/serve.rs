@@ -44,19 +44,14 @@ impl TargetBuild<'_> {
         };
         let title = format!("the server of {name}");
         let server = self.start(&title, &own, &log, DEAF, |_| ready.exists())?;
-        let target = nbd::client::Target {
-            others: Vec::new(),
-            fenced_after: None,
-            address: match transport {
-                Transport::Unix => nbd::client::Address::Unix(socket.clone()),
-                Transport::Tcp => nbd::client::Address::Tcp {
-                    host: "127.0.0.1".to_owned(),
-                    port: number_in(&port)?,
-                },
+        let address = match transport {
+            Transport::Unix => nbd::client::Address::Unix(socket.clone()),
+            Transport::Tcp => nbd::client::Address::Tcp {
+                host: "127.0.0.1".to_owned(),
+                port: number_in(&port)?,
             },
-            tls: None,
-            export: name.to_owned(),
         };
+        let target = nbd::client::Target::new(address, name.to_owned());
         let uri = target.to_string();
         self.rules.add_export(target);
         self.names.set(name, &uri);

@@ -68,16 +68,11 @@ async fn says(words: Vec<u8>) -> Target {
         stream.write_all(&words).await.unwrap();
         std::future::pending::<()>().await;
     }));
-    Target {
-        others: Vec::new(),
-        fenced_after: None,
-        address: Address::Tcp {
-            host: "localhost".to_owned(),
-            port,
-        },
-        export: "disk".to_owned(),
-        tls: None,
-    }
+    let address = Address::Tcp {
+        host: "localhost".to_owned(),
+        port,
+    };
+    Target::new(address, "disk".to_owned())
 }
 
 fn good_session() -> Vec<u8> {

@@ -35,21 +35,8 @@ fn foreign() -> Fake {
 /// The same, with a filesystem on its disk.
 fn foreign_with_ext(uuid: u8) -> Fake {
     let fake = foreign();
-    put_ext(&fake, uuid);
+    fake.put_ext(uuid);
     fake
-}
-
-/// The superblock of an ext4 with such a UUID.
-fn put_ext(fake: &Fake, uuid: u8) {
-    let mut world = fake.world();
-    for image in [true, false] {
-        let bytes = match image {
-            true => &mut world.live,
-            false => &mut world.durable,
-        };
-        bytes[1024 + 56..1024 + 58].copy_from_slice(&[0x53, 0xef]);
-        bytes[1024 + 104..1024 + 120].fill(uuid);
-    }
 }
 
 async fn write(client: &Client, offset: u64, bytes: Vec<u8>) -> Result<(), String> {
@@ -164,9 +151,9 @@ fn a_server_that_names_another_disk_gets_nothing() {
 fn a_disk_that_was_replaced_in_place_gets_nothing() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        put_ext(&fake, 1);
+        fake.put_ext(1);
         let client = unflushed_write_lost(&fake, short_limits()).await;
-        put_ext(&fake, 2);
+        fake.put_ext(2);
         let why =
             "expected ext2/3/4 UUID 01010101-0101-0101-0101-010101010101, found ext2/3/4 UUID 0202";
         is_over(&fake, &client, why).await;
@@ -180,7 +167,7 @@ fn on_a_server_that_names_no_disk_a_signature_recognizes_it() {
         let client = unflushed_write_lost(&fake, short_limits()).await;
         goes_on(&fake, &client).await;
         fake.stop().await;
-        put_ext(&fake, 2);
+        fake.put_ext(2);
         // Also with nothing to write again: it would read another disk.
         is_over(&fake, &client, "found ext2/3/4 UUID 02020202").await;
     });
@@ -197,7 +184,7 @@ fn a_client_that_only_reads_does_not_read_another_disk() {
         let client = connect(&fake, config).await;
         assert_eq!(read(&client).await, Ok(0));
         fake.stop().await;
-        put_ext(&fake, 2);
+        fake.put_ext(2);
         fake.listen();
         assert!(
             read(&client)
@@ -259,7 +246,7 @@ fn a_filesystem_made_by_the_client_is_the_same_disk() {
             goes_on(&fake, &client).await;
             // From here on the old one is another disk.
             fake.stop().await;
-            put_ext(&fake, 1);
+            fake.put_ext(1);
             is_over(&fake, &client, "expected ext2/3/4 UUID 0202").await;
         });
     }
@@ -269,7 +256,7 @@ fn a_filesystem_made_by_the_client_is_the_same_disk() {
 fn content_that_others_change_is_no_other_disk_where_the_disk_is_shared() {
     in_engine(|| async {
         let fake = Fake::start(MIB);
-        put_ext(&fake, 1);
+        fake.put_ext(1);
         let writer = WriterAccess {
             token: ClientToken::new([1; 16]),
             mode: AccessMode::Shared,
@@ -279,7 +266,7 @@ fn content_that_others_change_is_no_other_disk_where_the_disk_is_shared() {
             ..short_limits()
         };
         let client = unflushed_write_lost(&fake, config).await;
-        put_ext(&fake, 2);
+        fake.put_ext(2);
         goes_on(&fake, &client).await;
         fake.stop().await;
         fake.world().disk = named("fake:2");

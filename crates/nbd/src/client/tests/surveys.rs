@@ -90,13 +90,8 @@ fn a_survey_describes_what_it_can_and_says_what_it_cannot() {
 #[test]
 fn a_server_that_is_not_there_is_named() {
     in_engine(|| async {
-        let target = Target {
-            others: Vec::new(),
-            fenced_after: None,
-            address: Address::Unix("/nonexistent/socket".into()),
-            export: String::new(),
-            tls: None,
-        };
+        let address = Address::Unix("/nonexistent/socket".into());
+        let target = Target::new(address, String::new());
         let error = survey(&target, SECOND).await.unwrap_err();
         assert!(matches!(error, ClientError::Connect { .. }), "{error}");
     });

@@ -44,16 +44,11 @@ impl Wire {
     }
 
     pub(super) fn target(&self) -> Target {
-        Target {
-            others: Vec::new(),
-            fenced_after: None,
-            address: Address::Tcp {
-                host: "127.0.0.1".to_owned(),
-                port: self.port,
-            },
-            export: String::new(),
-            tls: None,
-        }
+        let address = Address::Tcp {
+            host: "127.0.0.1".to_owned(),
+            port: self.port,
+        };
+        Target::new(address, String::new())
     }
 
     /// The machine behind the connections that were made is no more: what arrives for them is dropped

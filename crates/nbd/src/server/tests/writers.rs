@@ -45,16 +45,11 @@ async fn ours(
     client: u8,
     mode: AccessMode,
 ) -> Result<Arc<Client>, ClientError> {
-    let target = Target {
-        others: Vec::new(),
-        fenced_after: None,
-        address: Address::Tcp {
-            host: address.ip().to_string(),
-            port: address.port(),
-        },
-        export: "disk".to_owned(),
-        tls: None,
+    let address = Address::Tcp {
+        host: address.ip().to_string(),
+        port: address.port(),
     };
+    let target = Target::new(address, "disk".to_owned());
     let config = ClientConfig {
         connections: 2,
         reconnect_for: Duration::from_secs(5),

@@ -60,18 +60,16 @@ fn one() -> Vec<(Export, Rules)> {
 }
 
 pub(super) fn target(address: SocketAddr, export: &str, certificates: Option<&Path>) -> Target {
+    let address = Address::Tcp {
+        host: "localhost".to_owned(),
+        port: address.port(),
+    };
     Target {
-        others: Vec::new(),
-        fenced_after: None,
-        address: Address::Tcp {
-            host: "localhost".to_owned(),
-            port: address.port(),
-        },
         tls: certificates.map(|folder| UriTls {
             certificates: Some(folder.to_owned()),
             ..UriTls::default()
         }),
-        export: export.to_owned(),
+        ..Target::new(address, export.to_owned())
     }
 }
 

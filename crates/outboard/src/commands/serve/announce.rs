@@ -113,11 +113,8 @@ pub(super) fn under_tls(
         }
     };
     Target {
-        others: Vec::new(),
-        fenced_after: None,
-        address,
-        export: target.export,
         tls: Some(tls),
+        ..Target::new(address, target.export)
     }
 }
 
@@ -150,11 +147,5 @@ pub(super) fn uri(place: &ListenAddress, name: &str, host: &str) -> Target {
             ..*address
         }),
     };
-    Target {
-        others: Vec::new(),
-        fenced_after: None,
-        address,
-        export: name.to_owned(),
-        tls: None,
-    }
+    Target::new(address, name.to_owned())
 }

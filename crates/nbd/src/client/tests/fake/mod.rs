@@ -214,13 +214,7 @@ impl Fake {
     }
 
     pub(super) fn target(&self) -> Target {
-        Target {
-            others: Vec::new(),
-            fenced_after: None,
-            address: Address::Unix(self.socket()),
-            export: String::new(),
-            tls: None,
-        }
+        Target::new(Address::Unix(self.socket()), String::new())
     }
 
     /// Takes connections.
@@ -272,6 +266,16 @@ impl Fake {
         let len = usize::try_from(size).unwrap();
         world.live.resize(len, 0);
         world.durable.resize(len, 0);
+    }
+
+    /// The superblock of an ext4 with such a UUID is on its disk.
+    pub(super) fn put_ext(&self, uuid: u8) {
+        let mut world = self.world();
+        let World { live, durable, .. } = &mut *world;
+        for bytes in [live, durable] {
+            bytes[1024 + 56..1024 + 58].copy_from_slice(&[0x53, 0xef]);
+            bytes[1024 + 104..1024 + 120].fill(uuid);
+        }
     }
 
     /// Loses power: what was not flushed is gone, and the server with it.

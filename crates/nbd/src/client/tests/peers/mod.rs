@@ -25,13 +25,7 @@ const SIZE: u64 = 8 << 20;
 const SOON: Duration = Duration::from_secs(10);
 
 fn unix(path: &Path, export: &str) -> Target {
-    Target {
-        others: Vec::new(),
-        fenced_after: None,
-        address: Address::Unix(path.to_owned()),
-        export: export.to_owned(),
-        tls: None,
-    }
+    Target::new(Address::Unix(path.to_owned()), export.to_owned())
 }
 
 /// Random requests, many at once, and then everything is where it should be.

@@ -41,16 +41,11 @@ fn served<F: Future<Output = ()>>(
         let stopped = async move { drop(stopped.await) };
         let serve =
             engine::spawn(async move { server.serve(&handle, vec![listener], stopped).await });
-        let target = Target {
-            others: Vec::new(),
-            fenced_after: None,
-            address: Address::Tcp {
-                host: address.ip().to_string(),
-                port: address.port(),
-            },
-            export: "disk".to_owned(),
-            tls: None,
+        let address = Address::Tcp {
+            host: address.ip().to_string(),
+            port: address.port(),
         };
+        let target = Target::new(address, "disk".to_owned());
         test(target, control).await;
         drop(stop);
         serve.await.unwrap().unwrap();

@@ -367,19 +367,23 @@ impl World {
     }
 
     async fn resize(&mut self, grows: bool) {
-        let sectors = self.disk.sectors();
-        let was = index(sectors);
         self.stop(false);
         self.outage().await;
         if grows {
-            self.disk.resize(sectors + 8);
+            self.disk.resize(self.disk.sectors() + 8);
             self.restart(Arc::clone(&self.disk));
         } else {
-            let number = self.next_disk();
-            let mut content = self.disk.live();
-            content.truncate(was / 2);
-            self.restart(Arc::new(ServerDisk::new(number, content)));
+            let smaller = self.smaller_disk();
+            self.restart(smaller);
         }
+    }
+
+    /// Another disk: the first half of the one attached.
+    pub(super) fn smaller_disk(&mut self) -> Arc<ServerDisk> {
+        let number = self.next_disk();
+        let mut content = self.disk.live();
+        content.truncate(index(self.disk.sectors()) / 2);
+        Arc::new(ServerDisk::new(number, content))
     }
 
     /// A caller refreshes the size of the export.

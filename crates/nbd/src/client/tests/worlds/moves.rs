@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use engine::clock;
 
-use super::disk::{ServerDisk, index, pattern};
+use super::disk::{ServerDisk, pattern};
 use super::network::{HOSTS, Reach};
 use super::server::Process;
 use super::shape::Severity;
@@ -110,16 +110,14 @@ impl World {
                 self.start_at(place, Arc::new(ServerDisk::new(number, content)));
             }
             HostFault::StartSmaller => {
-                let number = self.next_disk();
-                let mut content = self.disk.live();
-                content.truncate(index(self.disk.sectors()) / 2);
-                self.start_at(place, Arc::new(ServerDisk::new(number, content)));
+                let smaller = self.smaller_disk();
+                self.start_at(place, smaller);
             }
             HostFault::Sever => self.sever_host(place).await,
             HostFault::Cut => {
-                let links = self.network.open_links().into_iter();
-                let links = links.filter(|link| link.place == place);
-                links.for_each(|link| link.fence());
+                let links = self.network.links_to(place);
+                let open = links.iter().filter(|link| link.is_open());
+                open.for_each(|link| link.fence());
             }
             HostFault::Pause | HostFault::LoseAnswers | HostFault::FailFlush => {
                 self.disturb_host(place, fault).await;
@@ -144,11 +142,7 @@ impl World {
     }
 
     async fn sever_host(&mut self, place: usize) {
-        let links: Vec<_> = self.network.links();
-        let links: Vec<_> = links
-            .into_iter()
-            .filter(|link| link.place == place)
-            .collect();
+        let links = self.network.links_to(place);
         links.iter().for_each(|link| link.sever());
         self.network.set_reach_of(place, Reach::Lost);
         self.outage().await;

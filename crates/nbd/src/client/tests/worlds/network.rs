@@ -167,6 +167,13 @@ impl Network {
         links.into_iter().filter(|link| link.is_open()).collect()
     }
 
+    /// Every connection there ever was to a host.
+    pub(super) fn links_to(&self, place: usize) -> Vec<Arc<Link>> {
+        let mut links = self.links();
+        links.retain(|link| link.place == place);
+        links
+    }
+
     /// Every connection there ever was.
     pub(super) fn links(&self) -> Vec<Arc<Link>> {
         lock(&self.state).links.clone()
@@ -228,7 +235,7 @@ impl Link {
         }
     }
 
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         let state = lock(&self.state);
         state.client_open && state.server_open
     }
