@@ -27,6 +27,9 @@ impl Session {
         }
         if self.renewed.is_some() {
             self.renew(now);
+        }
+        // It waits for what is in flight, or for the new connections.
+        if self.renewed.is_some() {
             return;
         }
         if self.unflushed.wants_own_flush() {

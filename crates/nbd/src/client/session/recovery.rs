@@ -187,8 +187,6 @@ impl Session {
             self.wait_for_export(changed, now);
             return;
         }
-        // Before anything is sent again.
-        self.abandoned.reset();
         self.reconnect.attempt_succeeded();
         let smallest = dialed.iter().map(|dialed| dialed.export().size).min();
         self.take_connections(dialed, now);
@@ -197,6 +195,8 @@ impl Session {
 
     /// Goes on with connections that have the disk: writes the journal again first.
     pub(super) fn begin_replay(&mut self) {
+        // Before anything is sent again. Not earlier: where the server has not the disk, the end of these is still what ends a doubt.
+        self.abandoned.reset();
         let journal = self.unflushed.journal_mut();
         journal.supersede();
         let (next, end) = (journal.first(), journal.mark());

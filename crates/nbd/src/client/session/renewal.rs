@@ -3,6 +3,14 @@
 //!
 //! The journal is written again although nothing was lost: without `CAN_MULTI_CONN` a flush on a
 //! new connection need not cover what an old one wrote.
+//!
+//! # Invariants
+//!
+//! * Of several servers, the next connections may lead to another one than those before. So the disk owes nothing when these are
+//!   ended: what the server did not flush it could write later over what another one was sent. That it takes no connection any more
+//!   says nothing of that, and that it closed its connections neither, since they were closed in answer to the goodbye.
+//! * A disk whose unflushed writes were given up keeps its connections: the next ones may lead to a server that does not have these
+//!   writes, and what is read there would be stale.
 
 use std::time::Instant;
 
@@ -29,8 +37,14 @@ impl Session {
         if self.pool.has_in_flight() {
             return;
         }
-        // A disk that would not be recognized must owe nothing.
-        if !self.known.is_recognizable() && self.unflushed.journal().len() > 0 {
+        if self.unflushed.journal().given_up() > 0 {
+            let target = self.target.clone();
+            self.renewal_over(Err(ClientError::FlushFailed { target }));
+            return;
+        }
+        // Nor would a disk be recognized otherwise that nothing identifies.
+        let owes_nothing_first = self.servers.has_several() || !self.known.is_recognizable();
+        if owes_nothing_first && self.unflushed.journal().len() > 0 {
             if !self.unflushed.has_own_flush() {
                 self.push_own_flush(now);
             }
@@ -40,8 +54,8 @@ impl Session {
         for connection in self.pool.take() {
             drop(engine::spawn(say_goodbye(self.target.clone(), connection)));
         }
-        // What was not flushed there stays with its server.
-        self.abandoned.replace(Vec::new(), false);
+        // Their end follows from the goodbye, and is no evidence of the end of the server.
+        self.abandoned.replace(Vec::new(), true);
         self.servers
             .lost(0, self.unflushed.journal().unflushed(), now);
         self.phase = Phase::Lost;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block::{BlockDevice, Range, WriteFlags};
-use nbd_proto::{Command, DiskIdentity};
+use futures_util::future::join;
+use nbd_proto::{Command, DiskIdentity, WireError};
 use proptest::prelude::*;
 use testkit::{gather, single};
 
@@ -22,6 +23,14 @@ fn both(first: &Fake, second: &Fake) -> Target {
         others: vec![second.target().address],
         ..first.target()
     }
+}
+
+/// A server that does not answer a command.
+fn silent_to(command: Command) -> Fake {
+    Fake::scripted(MIB, move |_, request| match request.command == command {
+        true => Act::Silence,
+        false => Act::Serve,
+    })
 }
 
 async fn connect(target: Target, config: ClientConfig) -> Arc<Client> {
@@ -121,10 +130,7 @@ fn a_disk_goes_on_with_the_other_server_when_its_own_has_ended() {
 #[test]
 fn a_server_that_may_still_write_is_waited_for() {
     in_engine(|| async {
-        let one = Fake::scripted(MIB, |_, request| match request.command {
-            Command::Write => Act::Silence,
-            _ => Act::Serve,
-        });
+        let one = silent_to(Command::Write);
         let two = Fake::start(MIB);
         let client = connect(both(&one, &two), short_limits()).await;
         let mut write = client.write(RANGE, single(vec![7; 512]), WriteFlags::empty());
@@ -139,13 +145,31 @@ fn a_server_that_may_still_write_is_waited_for() {
     });
 }
 
+/// A server that was left with a write in flight was reached again with another disk, and ended then. Its end was seen on the connections of
+/// before, which had been reset when it was reached: the client waited for that server alone from then on, for ever.
+#[test]
+fn a_server_that_has_another_disk_when_it_is_reached_again_is_waited_for_until_its_end() {
+    in_engine(|| async {
+        let (one, two) = (silent_to(Command::Write), Fake::start(MIB));
+        one.put_ext(1);
+        two.put_ext(1);
+        let client = connect(both(&one, &two), short_limits()).await;
+        let mut write = client.write(RANGE, single(vec![7; 512]), WriteFlags::empty());
+        assert!(poll_once(&mut write).await.is_pending());
+        one.put_ext(2);
+        reports(&client, "another disk").await;
+        assert_eq!(two.world().connections, 0);
+        one.stop().await;
+        write.await.unwrap();
+        assert_eq!(client.health().server, two.target().to_string());
+        assert_eq!(two.world().live[1 << 19], 7);
+    });
+}
+
 #[test]
 fn a_disk_that_owes_nothing_leaves_a_silent_server_at_once() {
     in_engine(|| async {
-        let one = Fake::scripted(MIB, |_, request| match request.command {
-            Command::Read => Act::Silence,
-            _ => Act::Serve,
-        });
+        let one = silent_to(Command::Read);
         let two = Fake::start(MIB);
         two.world().live[1 << 19..][..512].fill(7);
         let client = connect(both(&one, &two), short_limits()).await;
@@ -161,10 +185,7 @@ fn a_disk_that_owes_nothing_leaves_a_silent_server_at_once() {
 #[test]
 fn a_server_that_is_fenced_after_a_time_is_waited_for_so_long() {
     in_engine(|| async {
-        let one = Fake::scripted(MIB, |_, request| match request.command {
-            Command::Write => Act::Silence,
-            _ => Act::Serve,
-        });
+        let one = silent_to(Command::Write);
         let two = Fake::start(MIB);
         let target = Target {
             fenced_after: Some(Duration::from_secs(2)),
@@ -207,6 +228,55 @@ fn another_disk_is_refused_by_name_and_never_written() {
         assert_eq!(gather(&read.await.unwrap())[0], 7);
         assert_eq!(client.health().failed, None);
         assert_eq!(two.world().log.len(), 0);
+    });
+}
+
+/// Connections are made again for a new size, and may lead to the other server then. What the first one was written to and did not
+/// flush it could write back later, over what the other one was sent meanwhile.
+#[test]
+fn what_is_not_flushed_is_flushed_before_connections_are_made_again_for_a_new_size() {
+    in_engine(|| async {
+        let (one, two) = (Fake::start(MIB), Fake::start(MIB));
+        let client = connect(both(&one, &two), short_limits()).await;
+        write(&client, 7).await;
+        one.resize(2 * MIB);
+        assert_eq!(client.refresh_size().await.unwrap(), 2 * MIB);
+        assert_eq!(one.world().goodbyes, 1);
+        assert_eq!(one.world().commands(), [Command::Write, Command::Flush]);
+        assert_eq!(one.world().durable[1 << 19], 7);
+        // One that is only to be connected to again is in no doubt.
+        two.resize(2 * MIB);
+        two.world().live[1 << 19..][..512].fill(7);
+        one.stop().await;
+        assert_eq!(first_byte(&client).await, 7);
+        assert_eq!(client.health().server, two.target().to_string());
+    });
+}
+
+/// Writes that a failed flush gave up are on the server that took them, or nowhere.
+#[test]
+fn connections_to_a_server_with_writes_that_were_given_up_are_kept() {
+    in_engine(|| async {
+        let one = Fake::scripted(MIB, |_, request| match request.command {
+            Command::Flush => Act::Refuse(WireError::Io, "no medium"),
+            _ => Act::Serve,
+        });
+        let two = Fake::start(MIB);
+        let client = connect(both(&one, &two), short_limits()).await;
+        write(&client, 7).await;
+        one.resize(2 * MIB);
+        // The second one waits for the first.
+        let (refreshed, byte) = join(client.refresh_size(), first_byte(&client)).await;
+        let error = refreshed.unwrap_err();
+        assert!(matches!(error, ClientError::FlushFailed { .. }), "{error}");
+        assert_eq!(byte, 7);
+        assert!(client.flush().await.is_err());
+        assert_eq!(
+            client.refresh_size().await.unwrap_err().to_string(),
+            error.to_string()
+        );
+        assert_eq!(first_byte(&client).await, 7);
+        assert_eq!((one.world().connections, two.world().connections), (1, 0));
     });
 }
 
