@@ -96,16 +96,33 @@ pub async fn dial(
     dial_as(target, config, timeout).await
 }
 
-/// The same with all that a handshake may ask for; its goal is [`Goal::Go`](nbd_proto::Goal::Go).
+/// The same with all that a handshake may request; its goal is [`Goal::Go`](nbd_proto::Goal::Go).
 pub(super) async fn dial_as(
     target: &Target,
     config: ClientHandshakeConfig,
     timeout: Duration,
 ) -> Result<Dialed, ClientError> {
-    match shake(target, config, timeout).await? {
-        (_, Shaken::Finished(dialed)) => Ok(*dialed),
-        // The goal is GO, which neither describes nor lists.
-        (target, Shaken::Described(_) | Shaken::Listed(_)) => Err(ClientError::Closed { target }),
+    let (server, shaken) = shake(target, config, timeout).await?;
+    finished(&server, shaken)
+}
+
+/// The same for the server at [`Target::address`] alone.
+pub(super) async fn dial_one(
+    server: &Target,
+    config: ClientHandshakeConfig,
+    timeout: Duration,
+) -> Result<Dialed, ClientError> {
+    finished(server, shake_one(server, config, timeout).await?)
+}
+
+/// The connection that a handshake with the goal GO led to.
+fn finished(server: &Target, shaken: Shaken) -> Result<Dialed, ClientError> {
+    match shaken {
+        Shaken::Finished(dialed) => Ok(*dialed),
+        // GO neither describes nor lists.
+        Shaken::Described(_) | Shaken::Listed(_) => Err(ClientError::Closed {
+            target: server.clone(),
+        }),
     }
 }
 

@@ -7,7 +7,7 @@ use nbd_proto::{
     BASE_ALLOCATION, ClientHandshakeConfig, ExportInfo, Framing, TransmissionFlags, WriterAccess,
 };
 
-use crate::client::dial::{Dialed, dial_as};
+use crate::client::dial::{Dialed, dial_one};
 use crate::client::first_answer::first_answer;
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
@@ -40,9 +40,9 @@ pub(in crate::client) fn pause(attempts: u32) -> Duration {
     }
 }
 
-/// Makes one connection, with the best of everything that the server has.
+/// Makes one connection to one server, with the best of everything that it has.
 async fn connect_one(
-    target: &Target,
+    server: &Target,
     writer: Option<WriterAccess>,
     timeout: Duration,
 ) -> Result<Dialed, ClientError> {
@@ -51,9 +51,9 @@ async fn connect_one(
         contexts: vec![BASE_ALLOCATION.to_owned()],
         identify: true,
         writer,
-        ..ClientHandshakeConfig::new(target.export.clone())
+        ..ClientHandshakeConfig::new(server.export.clone())
     };
-    dial_as(target, wish, timeout).await
+    dial_one(server, wish, timeout).await
 }
 
 /// Makes one connection to the first of `servers` that answers, and the others to the same one if the export allows several. Fewer
