@@ -127,6 +127,10 @@ pub struct ClientHealth {
     pub reconnects: u64,
     /// Since when there has been trouble with the server; `None`: there is none.
     pub gone_for: Option<Duration>,
+    /// Time in which there was trouble with the server since the first connection, that of [`Self::gone_for`] included.
+    pub gone_in_all: Duration,
+    /// How often another server of the disk took the place of the one that was used ([`Target::others`](super::Target::others)).
+    pub server_changes: u64,
     /// Why connections were last lost or could not be made.
     pub last_error: Option<String>,
     /// Bytes of acknowledged writes that no flush has covered yet.

@@ -1,6 +1,6 @@
 //! [`Client`]: a thin front of the session. What it is as a disk is in `disk`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use block::{Errno, Geometry, IoError, Range};
@@ -48,6 +48,27 @@ impl Cutter {
             // The session drops its end, which is the answer.
             drop(over.await);
         }
+    }
+}
+
+/// Reads the state of a client, and does not keep it open.
+#[derive(Debug, Clone)]
+pub struct ClientMonitor {
+    target: Target,
+    shared: Weak<SharedState>,
+}
+
+impl ClientMonitor {
+    /// The export, perhaps on several servers.
+    #[must_use]
+    pub const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// As [`Client::health`]; `None` once the client has ended.
+    #[must_use]
+    pub fn health(&self) -> Option<ClientHealth> {
+        Some(self.shared.upgrade()?.health())
     }
 }
 
@@ -148,6 +169,15 @@ impl Client {
     #[must_use]
     pub fn health(&self) -> ClientHealth {
         self.shared.health()
+    }
+
+    /// Reads how the connections are, for as long as the client is open.
+    #[must_use]
+    pub fn monitor(&self) -> ClientMonitor {
+        ClientMonitor {
+            target: self.target.clone(),
+            shared: Arc::downgrade(&self.shared),
+        }
     }
 
     /// Finishes what is in flight, says goodbye to the server and ends the connections. Requests

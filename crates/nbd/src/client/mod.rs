@@ -62,7 +62,7 @@ mod target;
 
 pub use config::{ClientConfig, ClientHealth, limits, random_token};
 pub use context_map::{ContextExtent, ContextMap, read_context};
-pub use device::{Client, Cutter};
+pub use device::{Client, ClientMonitor, Cutter};
 pub use dial::{Dialed, dial};
 pub use error::{Changed, ClientError};
 pub use nbd_proto::{

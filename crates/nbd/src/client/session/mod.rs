@@ -369,10 +369,6 @@ impl Session {
             let outage = self.reconnect.outage();
             state.health.connected = outage.is_none() && self.is_usable() && !self.is_over();
             state.health.connections = self.pool.len();
-            if self.is_usable() && state.server.as_ref() != Some(&self.target) {
-                state.health.server = self.target.to_string();
-                state.server = Some(self.target.clone());
-            }
             state.health.reconnects = self.reconnect.count();
             state.health.unflushed = self.unflushed.journal().cost();
             state.health.flush_failed = self.unflushed.has_failed();
@@ -381,6 +377,7 @@ impl Session {
                 _ => None,
             };
             state.outage_since = outage.map(|outage| outage.since);
+            state.outages_ended = self.reconnect.outages_ended();
         });
     }
 }

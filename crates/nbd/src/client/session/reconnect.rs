@@ -34,6 +34,8 @@ pub(crate) struct Reconnect {
     attempt: Option<Pin<Box<dyn Future<Output = Connected> + Send>>>,
     /// How often connections were made again.
     count: u64,
+    /// The time that the outages took that are over.
+    outages_ended: Duration,
 }
 
 impl Reconnect {
@@ -61,8 +63,15 @@ impl Reconnect {
     }
 
     /// The server answers callers again.
-    pub(crate) fn end_outage(&mut self) {
-        self.outage = None;
+    pub(crate) fn end_outage(&mut self, now: Instant) {
+        if let Some(outage) = self.outage.take() {
+            self.outages_ended += now.saturating_duration_since(outage.since);
+        }
+    }
+
+    /// The time that the outages took that are over.
+    pub(crate) const fn outages_ended(&self) -> Duration {
+        self.outages_ended
     }
 
     /// Starts to connect to the first of `servers` that answers, at once where the connections that were lost had lived for a while.

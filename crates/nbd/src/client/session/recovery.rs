@@ -301,8 +301,9 @@ impl Session {
         }
         if *next >= *end {
             self.phase = Phase::Ready;
+            self.shared.use_server(&self.target);
             if self.jobs.is_empty() {
-                self.reconnect.end_outage();
+                self.reconnect.end_outage(now);
             }
             return true;
         }

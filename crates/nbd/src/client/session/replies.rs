@@ -28,7 +28,7 @@ impl Session {
                 let target = self.target.clone();
                 self.keep(part, &ClientError::ServerShutdown { target }, now);
             } else {
-                self.part_over(part, error);
+                self.part_over(part, error, now);
                 self.report_flushes();
             }
         }
@@ -42,10 +42,10 @@ impl Session {
     }
 
     /// A part was answered.
-    fn part_over(&mut self, part: Part, error: Option<WireError>) {
+    fn part_over(&mut self, part: Part, error: Option<WireError>, now: Instant) {
         self.unflushed.answered(&part);
         if error.is_none() && matches!(part.owner, Owner::Job { .. } | Owner::OwnFlush) {
-            self.reconnect.end_outage();
+            self.reconnect.end_outage(now);
         }
         if let Owner::Job { .. } = part.owner {
             self.known.answered(&part, error.is_none());

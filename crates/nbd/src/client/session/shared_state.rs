@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use block::{Geometry, GrowingGeometry};
 use engine::clock;
@@ -13,6 +13,8 @@ use crate::client::{ClientHealth, Target};
 pub(crate) struct PublishedState {
     pub(crate) health: ClientHealth,
     pub(crate) outage_since: Option<Instant>,
+    /// The time that the outages took that are over.
+    pub(crate) outages_ended: Duration,
     /// The server that is used, or was last.
     pub(crate) server: Option<Target>,
 }
@@ -73,7 +75,20 @@ impl SharedState {
         health.gone_for = state
             .outage_since
             .map(|since| clock::now().duration_since(since));
+        health.gone_in_all = state.outages_ended + health.gone_for.unwrap_or_default();
         health
+    }
+
+    /// The connections lead to this one, which has the disk.
+    pub(crate) fn use_server(&self, server: &Target) {
+        self.publish(|state| {
+            if state.server.as_ref() == Some(server) {
+                return;
+            }
+            state.health.server_changes += u64::from(state.server.is_some());
+            state.health.server = server.to_string();
+            state.server = Some(server.clone());
+        });
     }
 
     /// The server that is used, or was last.

@@ -259,7 +259,14 @@ fn an_outage_lasts_from_the_first_error_until_a_caller_is_answered() {
     let outage = reconnect.outage().unwrap();
     assert_eq!(outage.since, begin);
     assert!(matches!(outage.last, ClientError::Closed { .. }));
-    reconnect.end_outage();
+    reconnect.end_outage(begin + Duration::from_secs(7));
     assert!(reconnect.outage().is_none());
     assert_eq!(reconnect.count(), 1);
+    assert_eq!(reconnect.outages_ended(), Duration::from_secs(7));
+    // A reply without an outage ends none; the next outage adds to the first.
+    reconnect.end_outage(begin + Duration::from_secs(8));
+    reconnect.note(closed(), begin + Duration::from_secs(10));
+    assert_eq!(reconnect.outages_ended(), Duration::from_secs(7));
+    reconnect.end_outage(begin + Duration::from_secs(12));
+    assert_eq!(reconnect.outages_ended(), Duration::from_secs(9));
 }

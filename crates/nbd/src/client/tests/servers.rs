@@ -115,13 +115,18 @@ fn a_disk_goes_on_with_the_other_server_when_its_own_has_ended() {
         let health = client.health();
         assert_eq!(health.server, two.target().to_string());
         assert_eq!(health.connections, 3);
+        assert_eq!((health.server_changes, health.gone_for), (1, None));
+        assert!(health.gone_in_all > Duration::ZERO);
         assert_eq!(two.world().durable[1 << 19], 7);
         // It stays there when the first one is back.
         one.listen();
         assert_eq!(first_byte(&client).await, 7);
         two.stop().await;
         write(&client, 8).await;
-        assert_eq!(client.health().server, one.target().to_string());
+        let moved = client.health();
+        assert_eq!(moved.server, one.target().to_string());
+        assert_eq!(moved.server_changes, 2);
+        assert!(moved.gone_in_all > health.gone_in_all);
         assert_eq!(one.world().live[1 << 19], 8);
     });
 }
