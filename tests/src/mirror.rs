@@ -1,7 +1,7 @@
 //! Arrays on files and servers, mirrors mostly: create, query, load, and inspect.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use testkit::first_difference;
 
 use crate::image::bytes_at;
-use crate::raw::{self, FLUSH, Request, WRITE};
+use crate::raw::{self, Request, WRITE};
 use crate::said::{self, outboard};
 use crate::server::Server;
 
@@ -287,14 +287,7 @@ fn write_until(
         assert_eq!(error, 0, "write {number}");
         acknowledged.insert(place, number);
         if number % 8 == 0 {
-            let flush = Request {
-                command: FLUSH,
-                offset: 0,
-                len: 0,
-                ..request
-            };
-            stream.write_all(&flush.bytes())?;
-            let (error, _) = raw::reply(&mut stream)?;
+            let (error, _) = raw::flush(&mut stream, number)?;
             assert_eq!(error, 0, "flush {number}");
             kept.lock()
                 .expect("no panic")

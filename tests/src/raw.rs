@@ -121,3 +121,41 @@ pub fn write(stream: &mut TcpStream, request: Request, data: &[u8]) -> io::Resul
     stream.write_all(&bytes)?;
     reply(stream)
 }
+
+/// A flush and its answer.
+///
+/// # Errors
+/// If the connection ends.
+pub fn flush(stream: &mut TcpStream, cookie: u64) -> io::Result<(u32, u64)> {
+    let request = Request {
+        command: FLUSH,
+        cookie,
+        ..Request::default()
+    };
+    stream.write_all(&request.bytes())?;
+    reply(stream)
+}
+
+/// A read of `len` bytes and what it brought.
+///
+/// # Errors
+/// If the connection ends.
+///
+/// # Panics
+/// If the server answers with an error, or to another request.
+#[track_caller]
+pub fn read(stream: &mut TcpStream, cookie: u64, offset: u64, len: u32) -> io::Result<Vec<u8>> {
+    let request = Request {
+        command: READ,
+        cookie,
+        offset,
+        len,
+        ..Request::default()
+    };
+    stream.write_all(&request.bytes())?;
+    let answer = reply(stream)?;
+    assert_eq!(answer, (0, cookie), "a read of {len} bytes at {offset}");
+    let mut bytes = vec![0; usize::try_from(len).expect("a length fits usize")];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}

@@ -144,10 +144,17 @@ impl Server {
     /// If it is not there to be killed.
     #[track_caller]
     pub fn kill(mut self) -> u16 {
-        self.process
-            .signal(Signal::KILL)
-            .expect("a process to kill");
-        self.process.wait(LIMIT).expect("a killed process to end");
+        kill(&mut self.process);
         self.port
     }
+}
+
+/// Kills a process and waits for its end.
+///
+/// # Panics
+/// If it is not there to be killed.
+#[track_caller]
+pub fn kill(process: &mut Process) {
+    process.signal(Signal::KILL).expect("a process to kill");
+    process.wait(LIMIT).expect("a killed process to end");
 }

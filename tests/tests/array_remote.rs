@@ -13,7 +13,7 @@ use outboard_tests::mirror::{
     Load, RECORDS, assert_alike, create, refused, state_of, status, wait_until, wait_until_whole,
 };
 use outboard_tests::proxy::Proxy;
-use outboard_tests::server::{LIMIT, Server};
+use outboard_tests::server::{LIMIT, Server, kill};
 use rustix::process::Signal;
 use testkit::proc::Process;
 use testkit::requires;
@@ -292,8 +292,7 @@ fn the_remote_half_may_be_any_server() {
         let mut primary = Server::start(&[&disk(&local, &uri, "")]);
         let load = Load::start(&primary);
         load.wait_for(100);
-        backup.signal(Signal::KILL).unwrap();
-        backup.wait(LIMIT).unwrap();
+        kill(&mut backup);
         load.wait_for(150);
         assert_prompt(&load);
         wait_until(&mut primary, "degraded", |status| {
@@ -304,8 +303,7 @@ fn the_remote_half_may_be_any_server() {
         load.wait_for(100);
         let kept = load.stop();
         assert_eq!(primary.stop(Signal::TERM), Some(0), "{name}");
-        backup.signal(Signal::KILL).unwrap();
-        backup.wait(LIMIT).unwrap();
+        kill(&mut backup);
         kept.assert_in(&local);
         kept.assert_in(&far);
         assert_alike(&local, &far);

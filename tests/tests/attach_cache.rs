@@ -1,13 +1,12 @@
 //! Attachments with a local cache: what was read once is not requested of the server again, also after a restart; what is
 //! written is on the server.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use outboard_tests::attachment::World;
 use outboard_tests::image::{Folder, MIB, bytes_at};
+use outboard_tests::metrics;
 use outboard_tests::server::{Server, free_port};
 
 const SIZE: u64 = 32 * MIB;
@@ -31,16 +30,8 @@ fn served(image: &str) -> (Server, String, u16) {
 /// Bytes that the server of these metrics has read for clients.
 #[track_caller]
 fn bytes_read(port: u16) -> u64 {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("metrics");
-    let timeout = Some(Duration::from_secs(10));
-    stream.set_read_timeout(timeout).expect("a socket");
-    let request = b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
-    stream.write_all(request).expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let name = "outboard_request_bytes_total{export=\"root\",command=\"read\"} ";
-    let value = answer.lines().find_map(|line| line.strip_prefix(name));
-    value.and_then(|value| value.parse().ok()).unwrap_or(0)
+    let series = "outboard_request_bytes_total{export=\"root\",command=\"read\"}";
+    metrics::value(port, series).unwrap_or(0)
 }
 
 /// Reads the device past the page cache of this attachment: each one is a new device.

@@ -5,7 +5,6 @@
 //! the superblock that said that it had failed; both halves said that they were complete, the data differed, and nothing was
 //! logged. And a mirror that was idle wrote to any disk that its backup's server came back with.
 
-use std::io::Write;
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,8 +13,8 @@ use outboard_tests::mirror::{
     create, data_offset, refused, state_of, status, wait_until, wait_until_whole,
 };
 use outboard_tests::proxy::Proxy;
-use outboard_tests::raw::{self, FLUSH, Request, WRITE};
-use outboard_tests::server::{LIMIT, Server, free_port};
+use outboard_tests::raw::{self, Request, WRITE};
+use outboard_tests::server::{LIMIT, Server, free_port, kill};
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::proc::Process;
@@ -80,8 +79,7 @@ impl Serving {
     fn kill(self) -> u16 {
         match self {
             Self::Other(mut process, port) => {
-                process.signal(Signal::KILL).expect("a process");
-                process.wait(LIMIT).expect("it ends");
+                kill(&mut process);
                 port
             }
             Self::Ours(server) => server.kill(),
@@ -193,13 +191,7 @@ fn write(server: &Server, fill: u8) -> (u32, u32) {
         ..Request::default()
     };
     let written = raw::write(&mut stream, request, &[fill; RECORD]).expect("an answer");
-    let flush = Request {
-        command: FLUSH,
-        cookie: 2,
-        ..Request::default()
-    };
-    stream.write_all(&flush.bytes()).expect("a connection");
-    let flushed = raw::reply(&mut stream).expect("an answer");
+    let flushed = raw::flush(&mut stream, 2).expect("an answer");
     (written.0, flushed.0)
 }
 

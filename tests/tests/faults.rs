@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 
 use outboard_tests::image::{Folder, MIB, bytes_at, pattern};
-use outboard_tests::raw::{self, FLUSH, FUA, READ, Request, WRITE};
+use outboard_tests::raw::{self, FUA, READ, Request, WRITE};
 use outboard_tests::said::{nbdsh, needs_nbdsh};
 use outboard_tests::server::Server;
 use outboard_tests::server_fixture;
@@ -16,16 +16,7 @@ use testkit::requires;
 #[track_caller]
 fn assert_lives(server: Server) {
     let mut client = raw::connected(server.port());
-    let read = Request {
-        command: READ,
-        cookie: 7,
-        len: 512,
-        ..Request::default()
-    };
-    client
-        .write_all(&read.bytes())
-        .expect("a server that takes requests");
-    assert_eq!(raw::reply(&mut client).expect("an answer"), (0, 7));
+    raw::read(&mut client, 7, 0, 512).expect("an answer");
     drop(client);
     assert_eq!(server.stop(Signal::TERM), Some(0));
 }
@@ -248,12 +239,6 @@ fn a_disk_that_takes_four_times_the_timeout_to_flush_is_waited_for() {
     };
     let data = pattern(4096, 9);
     assert_eq!(raw::write(&mut client, write, &data).unwrap(), (0, 1));
-    let flush = Request {
-        command: FLUSH,
-        cookie: 2,
-        ..Request::default()
-    };
-    client.write_all(&flush.bytes()).unwrap();
-    assert_eq!(raw::reply(&mut client).unwrap(), (0, 2));
+    assert_eq!(raw::flush(&mut client, 2).unwrap(), (0, 2));
     // The servers are killed when dropped: each flushes before it stops, which takes as long again.
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use outboard_tests::attachment::World;
 use outboard_tests::image::{Folder, MIB};
-use outboard_tests::raw::{self, READ, Request, WRITE};
+use outboard_tests::metrics;
+use outboard_tests::raw::{self, Request, WRITE};
 use outboard_tests::said;
 use outboard_tests::server::{LIMIT, Server, free_port};
 use rustix::process::Signal;
@@ -152,16 +153,7 @@ fn now() -> Instant {
 }
 
 fn read(client: &mut TcpStream, cookie: u64) {
-    let request = Request {
-        command: READ,
-        cookie,
-        len: 4096,
-        ..Request::default()
-    };
-    let written = client.write_all(&request.bytes());
-    written.expect("a request to be taken");
-    raw::reply(client).expect("a reply");
-    client.read_exact(&mut [0; 4096]).expect("the data");
+    raw::read(client, cookie, 0, 4096).expect("a reply");
 }
 
 #[test]
@@ -225,30 +217,22 @@ fn exports_once(page: &PageServer, count: usize) -> Value {
 #[test]
 fn an_export_that_a_command_adds_is_on_the_page_and_in_the_metrics() {
     let port = free_port();
-    let metrics = format!("--metrics=127.0.0.1:{port}");
-    let mut page = PageServer::start(&["a=memory(1M)", &metrics]);
+    let option = format!("--metrics=127.0.0.1:{port}");
+    let mut page = PageServer::start(&["a=memory(1M)", &option]);
     let server = page.server.process().id().to_string();
     let change = |words: &[&str]| {
         let words = [&["export"], words, &["--server", &server]].concat();
         said::run(&mut said::outboard(&words)).ok();
     };
-    let scrape = || {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("metrics");
-        let request = b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
-        stream.write_all(request).expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
-    };
-    let size = "outboard_export_size_bytes{export=\"b\"} 2097152";
+    let size = || metrics::value::<u64>(port, "outboard_export_size_bytes{export=\"b\"}");
     change(&["add", "b=delay(memory(2M), read=1ms)"]);
     let shown = exports_once(&page, 2);
     assert_eq!(shown[1]["name"], "b", "{shown}");
     assert_eq!(shown[1]["outline"]["kind"], "delay", "{shown}");
-    assert!(scrape().contains(size), "{}", scrape());
+    assert_eq!(size(), Some(2 << 20));
     change(&["remove", "b"]);
     exports_once(&page, 1);
-    assert!(!scrape().contains(size), "{}", scrape());
+    assert_eq!(size(), None);
 }
 
 /// Attachments of the user that the server runs as.

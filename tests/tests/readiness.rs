@@ -1,8 +1,6 @@
 //! What a suite that knows nothing of us begins with: the binary on any kind of socket, with its default
 //! export and one of a name, and requests as large as some clients send.
 
-use std::io::Read;
-
 use outboard_tests::handover::{Activated, Inetd};
 use outboard_tests::image::{Folder, MIB, bytes_at, pattern};
 use outboard_tests::raw::{self, Request};
@@ -68,20 +66,17 @@ fn requests_of_50_mb_are_served_on_standard_input() {
 fn a_client_without_structured_replies_moves_50_mb_in_one_request() {
     let (image, server) = server_fixture::empty(SIZE);
     let mut client = raw::connected(server.port());
-    let request = |command, cookie| Request {
-        command,
-        flags: 0,
-        cookie,
+    let request = Request {
+        command: raw::WRITE,
+        cookie: 7,
         offset: 4096,
         len: LARGE,
+        ..Request::default()
     };
     let data = pattern(u64::from(LARGE), 3);
-    let answer = raw::write(&mut client, request(raw::WRITE, 7), &data);
+    let answer = raw::write(&mut client, request, &data);
     assert_eq!(answer.unwrap(), (0, 7));
-    std::io::Write::write_all(&mut client, &request(raw::READ, 8).bytes()).unwrap();
-    assert_eq!(raw::reply(&mut client).unwrap(), (0, 8));
-    let mut found = vec![0; data.len()];
-    client.read_exact(&mut found).unwrap();
+    let found = raw::read(&mut client, 8, 4096, LARGE).unwrap();
     assert!(found == data, "what was read is not what was written");
     assert_eq!(server.stop(Signal::TERM), Some(0));
     assert!(

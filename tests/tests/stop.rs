@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use outboard_tests::image::{Folder, MIB, bytes_at};
 use outboard_tests::said::{self, program};
-use outboard_tests::server::{LIMIT, Server};
+use outboard_tests::server::{LIMIT, Server, kill};
 use outboard_tests::server_fixture;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::proc::Process;
@@ -79,8 +79,7 @@ fn the_socket_file_of_a_killed_server_does_not_keep_the_next_one_from_starting()
         let mut command = said::outboard(&["serve", "memory(1M)", &listen]);
         let mut server = Process::start(&mut command).unwrap();
         server.wait_for_socket(socket.as_ref(), LIMIT).unwrap();
-        server.signal(Signal::KILL).unwrap();
-        server.wait(LIMIT).unwrap();
+        kill(&mut server);
     }
 }
 
