@@ -141,7 +141,7 @@ fn detach_one(
             device: name(record),
             why,
         }),
-        Ok(ControlReply::Status(_) | ControlReply::Server(_) | ControlReply::Size(_)) => {
+        Ok(ControlReply::Status(_) | ControlReply::Size(_)) => {
             replace_unresponsive(folder, record, options, "it sent an unexpected reply")
         }
         Err(e) => replace_unresponsive(folder, record, options, &e.to_string()),

@@ -50,12 +50,31 @@ impl std::fmt::Display for Health {
     }
 }
 
+/// Which of the servers of a disk an attachment uses.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ServerUse {
+    /// The server that is used, or was last, as a URI.
+    pub server: String,
+    /// How often another server took the place of the one that was used.
+    pub server_changes: u64,
+    /// Time without a server since the disk was attached, seconds, an outage that lasts included.
+    pub unreachable_s: u64,
+}
+
 /// Whether a server is reached, and since when not.
 #[derive(Debug, Default)]
 pub(crate) struct Reachability {
     outage: Mutex<Option<Outage>>,
+    history: Mutex<ServerHistory>,
+}
+
+#[derive(Debug, Default)]
+struct ServerHistory {
     /// The server that is used, or was last, as a URI.
-    server: Mutex<Option<String>>,
+    server: Option<String>,
+    changes: u64,
+    /// The time that the outages took that are over.
+    outages_ended: Duration,
 }
 
 #[derive(Debug, Clone)]
@@ -69,16 +88,24 @@ struct Outage {
 impl Reachability {
     /// This one has the disk.
     pub(crate) fn use_server(&self, server: &str) {
-        if let Ok(mut used) = self.server.lock()
-            && used.as_deref() != Some(server)
+        if let Ok(mut history) = self.history.lock()
+            && history.server.as_deref() != Some(server)
         {
-            *used = Some(server.to_owned());
+            history.changes += u64::from(history.server.is_some());
+            history.server = Some(server.to_owned());
         }
     }
 
-    /// The server that is used, or was last.
-    pub(crate) fn server(&self) -> Option<String> {
-        self.server.lock().ok()?.clone()
+    /// The server that is used, or was last; `None` before the first one.
+    pub(crate) fn server_use(&self) -> Option<ServerUse> {
+        let outage = self.gone().map(|(gone, _)| gone);
+        let history = self.history.lock().ok()?;
+        let unreachable = history.outages_ended + outage.unwrap_or_default();
+        Some(ServerUse {
+            server: history.server.clone()?,
+            server_changes: history.changes,
+            unreachable_s: unreachable.as_secs(),
+        })
     }
 
     /// The server answers.
@@ -87,6 +114,9 @@ impl Reachability {
             && let Some(was) = lost.take()
         {
             let gone = engine::clock::now().duration_since(was.since);
+            if let Ok(mut history) = self.history.lock() {
+                history.outages_ended += gone;
+            }
             tracing::info!("connected again after {} s", gone.as_secs());
         }
     }
@@ -133,5 +163,23 @@ impl Reachability {
     pub(crate) fn gone(&self) -> Option<(Duration, String)> {
         let lost = self.outage.lock().ok()?.clone()?;
         Some((engine::clock::now().duration_since(lost.since), lost.why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_used_again_is_no_change_and_another_one_is() {
+        let reachability = Reachability::default();
+        assert_eq!(reachability.server_use(), None);
+        let changes = ["a", "a", "b", "b", "a"].map(|server| {
+            reachability.use_server(server);
+            let used = reachability.server_use().expect("a server");
+            assert_eq!(used.server, server);
+            used.server_changes
+        });
+        assert_eq!(changes, [0, 0, 1, 1, 2]);
     }
 }

@@ -10,6 +10,7 @@ use nbd::client::{
     Client, ClientConfig, ClientError, ClientHealth, DiskIdentity, Target, WriterAccess,
 };
 
+use crate::health::ServerUse;
 use crate::request::AttachRequest;
 use crate::sysfs::device_size;
 
@@ -142,8 +143,13 @@ impl Remote {
     }
 
     /// The server that is used, or was last.
-    pub(crate) fn server(&self) -> String {
-        self.0.health().server
+    pub(crate) fn server_use(&self) -> ServerUse {
+        let health = self.0.health();
+        ServerUse {
+            server: health.server,
+            server_changes: health.server_changes,
+            unreachable_s: health.gone_in_all.as_secs(),
+        }
     }
 
     /// How long the server has been gone, and why.

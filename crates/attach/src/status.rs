@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::daemon::control::send_request;
-use crate::daemon::message::{ControlReply, ControlRequest};
+use crate::daemon::message::{ControlReply, ControlRequest, OwnerReport};
 use crate::error::AttachError;
-use crate::health::Health;
+use crate::health::{Health, ServerUse};
+use crate::local::CacheCounts;
 use crate::mount;
 use crate::request::Source;
 use crate::state::{self, DeviceDriver, Folder, MountPlace, Record, RuntimeDir};
@@ -24,9 +25,15 @@ pub struct AttachmentStatus {
     pub id: String,
     /// The disk, as requested.
     pub source: String,
-    /// Of several servers of the disk, the one that is used, or was last, as a URI.
+    /// Of several servers of the disk, the one that is used, or was last.
+    #[serde(flatten)]
+    pub used: Option<ServerUse>,
+    /// The export below its cache file, as a URI, where such a disk is attached.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub server: Option<String>,
+    pub cached: Option<String>,
+    /// The cache files in front of its disks, and the reads that they answered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<CacheCounts>,
     /// The block device, once there is one.
     pub device: Option<PathBuf>,
     /// Where it is mounted.
@@ -81,11 +88,18 @@ pub fn hidden_attachments() -> usize {
 }
 
 fn of(folder: &Folder, record: Record) -> AttachmentStatus {
-    let size = size(&record);
+    let OwnerReport {
+        health,
+        used,
+        caches,
+    } = report(folder, &record);
+    let source = Source::Remote(record.source.clone());
     AttachmentStatus {
-        size,
-        health: health(folder, &record),
-        server: server(folder, &record),
+        size: size(&record),
+        health,
+        used: used.filter(|_| source.has_several_servers()),
+        caches,
+        cached: record.cached,
         log: folder.log_path(),
         id: record.id,
         source: record.source,
@@ -116,27 +130,17 @@ fn size(record: &Record) -> u64 {
     }
 }
 
-/// The server that is used, where the disk has several and the owner answers.
-fn server(folder: &Folder, record: &Record) -> Option<String> {
-    let source = Source::Remote(record.source.clone());
-    if !source.has_several_servers() || !record.ready || !state::is_alive(record.process) {
-        return None;
-    }
-    match send_request(&folder.socket_path(), ControlRequest::Server, ANSWER_FOR) {
-        Ok(ControlReply::Server(server)) => server,
-        _ => None,
-    }
-}
-
-fn health(folder: &Folder, record: &Record) -> Health {
-    if !state::is_alive(record.process) {
-        return Health::Dead;
-    }
-    if !record.ready {
-        return Health::Starting;
-    }
-    match send_request(&folder.socket_path(), ControlRequest::Status, ANSWER_FOR) {
-        Ok(ControlReply::Status(health)) => health,
-        _ => Health::Unresponsive,
-    }
+/// What the owner reports, or what is known without it.
+fn report(folder: &Folder, record: &Record) -> OwnerReport {
+    let health = match (state::is_alive(record.process), record.ready) {
+        (false, _) => Health::Dead,
+        (true, false) => Health::Starting,
+        (true, true) => {
+            match send_request(&folder.socket_path(), ControlRequest::Status, ANSWER_FOR) {
+                Ok(ControlReply::Status(report)) => return report,
+                _ => Health::Unresponsive,
+            }
+        }
+    };
+    health.into()
 }

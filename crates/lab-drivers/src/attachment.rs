@@ -31,7 +31,8 @@ pub fn find(directory: &Path) -> AttachmentProcesses {
     };
     let client_pid = Some(attachment.pid);
     // Of several servers, the one that is used.
-    let source = attachment.server.as_ref().unwrap_or(&attachment.source);
+    let used = attachment.used.as_ref().map(|used| &used.server);
+    let source = used.unwrap_or(&attachment.source);
     let Ok(Target { address, .. }) = source.parse::<Target>() else {
         return AttachmentProcesses {
             client_pid,

@@ -10,9 +10,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::message::{ControlReply, ControlRequest, LINE_LEN_MAX};
+use super::message::{ControlReply, ControlRequest, LINE_LEN_MAX, OwnerReport};
 use crate::growth::SizeReply;
-use crate::health::Health;
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 8;
@@ -31,8 +30,7 @@ pub(super) struct DetachRequest {
 
 /// What handles requests.
 pub(super) struct ControlHandlers {
-    pub(super) health: Box<dyn Fn() -> Health + Send + Sync>,
-    pub(super) server: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    pub(super) report: Box<dyn Fn() -> OwnerReport + Send + Sync>,
     pub(super) detach: mpsc::Sender<DetachRequest>,
     pub(super) grow: Option<mpsc::Sender<SizeReply>>,
 }
@@ -70,8 +68,7 @@ async fn handle_connection(stream: UnixStream, handlers: &ControlHandlers) -> io
         .await
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let reply = match serde_json::from_slice(&line)? {
-        ControlRequest::Status => ControlReply::Status((handlers.health)()),
-        ControlRequest::Server => ControlReply::Server((handlers.server)()),
+        ControlRequest::Status => ControlReply::Status((handlers.report)()),
         ControlRequest::Refresh => refresh(handlers.grow.as_ref()).await,
         ControlRequest::Detach { timeout_ms, force } => {
             let (reply, answer) = oneshot::channel();

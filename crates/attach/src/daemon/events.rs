@@ -9,6 +9,7 @@ use tokio::io::Interest;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::message::OwnerReport;
 use crate::faults::Faults;
 use crate::fuse::FuseError;
 use crate::health::{Health, Reachability};
@@ -109,14 +110,21 @@ pub(super) struct HealthSources {
 }
 
 impl HealthSources {
-    /// The server that is used, or was last.
-    pub(super) fn server(&self) -> Option<String> {
-        let used = self.remote.as_ref().map(Remote::server);
-        used.or_else(|| self.reachability.server())
+    /// The report of the attachment to `status`.
+    pub(super) fn report(&self) -> OwnerReport {
+        let used = self.remote.as_ref().map(Remote::server_use);
+        OwnerReport {
+            health: self.health(),
+            used: used.or_else(|| self.reachability.server_use()),
+            caches: self
+                .supervisor
+                .as_ref()
+                .map_or_else(Vec::new, |supervisor| supervisor.caches()),
+        }
     }
 
     /// The attachment's health: the worst that any source reports.
-    pub(super) fn health(&self) -> Health {
+    fn health(&self) -> Health {
         let failed = self.remote.as_ref().and_then(Remote::failed);
         if let Some(why) = failed.or_else(|| self.reachability.failed()) {
             return Health::Failing { why };

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::health::Health;
+use crate::health::{Health, ServerUse};
+use crate::local::CacheCounts;
 use crate::request::AttachRequest;
 use crate::state::{DeviceDriver, MountPlace};
 use crate::sysfs::Partition;
@@ -65,10 +66,8 @@ pub(crate) enum LaunchResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ControlRequest {
-    /// Report the health.
+    /// Report the health, and the server that is used.
     Status,
-    /// Report the server that is used.
-    Server,
     /// Fetch the size from the server, and grow with it.
     Refresh,
     /// Take it down.
@@ -97,18 +96,79 @@ impl Leftovers {
     }
 }
 
+/// How an attachment is, from its owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OwnerReport {
+    /// How it is. The owner of an attachment that an older version made reports this alone.
+    #[serde(flatten)]
+    pub(crate) health: Health,
+    /// The server that is used, where one server at a time has the disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) used: Option<ServerUse>,
+    /// The cache files in front of its disks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) caches: Vec<CacheCounts>,
+}
+
+impl From<Health> for OwnerReport {
+    /// A report of nothing else.
+    fn from(health: Health) -> Self {
+        Self {
+            health,
+            used: None,
+            caches: Vec::new(),
+        }
+    }
+}
+
 /// The owner's reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ControlReply {
     /// To [`ControlRequest::Status`].
-    Status(Health),
-    /// To [`ControlRequest::Server`]: the URI of the one that is used, or was last, where one server at a time has the disk.
-    Server(Option<String>),
+    Status(OwnerReport),
     /// To [`ControlRequest::Refresh`]: the size of the device now, bytes.
     Size(u64),
     /// To [`ControlRequest::Detach`]: it is down, and the owner ends now.
     Detached(Leftovers),
     /// To [`ControlRequest::Detach`] and [`ControlRequest::Refresh`]: it is as it was, and why.
     Refused(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An attachment lives on when the program is replaced by a newer one, or an older one.
+    #[test]
+    fn owners_and_programs_of_other_versions_agree_on_the_health() {
+        let gone = Health::Reconnecting {
+            for_s: 7,
+            why: "refused".into(),
+        };
+        let used = ServerUse {
+            server: "nbd://a/x".into(),
+            server_changes: 2,
+            unreachable_s: 7,
+        };
+        for health in [gone, Health::Connected] {
+            let old = serde_json::json!({ "status": health });
+            let reply = ControlReply::Status(health.clone().into());
+            assert_eq!(serde_json::to_value(&reply).unwrap(), old);
+            assert_eq!(serde_json::from_value::<ControlReply>(old).unwrap(), reply);
+            let new = ControlReply::Status(OwnerReport {
+                health: health.clone(),
+                used: Some(used.clone()),
+                caches: vec![CacheCounts {
+                    file: "/var/cache/x".into(),
+                    hits: 3,
+                    misses: 1,
+                }],
+            });
+            let json = serde_json::to_value(&new).unwrap();
+            let read: Health = serde_json::from_value(json["status"].clone()).unwrap();
+            assert_eq!(read, health);
+            assert_eq!(serde_json::from_value::<ControlReply>(json).unwrap(), new);
+        }
+    }
 }

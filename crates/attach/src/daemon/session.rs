@@ -217,10 +217,8 @@ impl Session {
             faults: self.faults.clone(),
             supervisor: self.supervisor.clone(),
         });
-        let of_server = Arc::clone(&sources);
         let handlers = ControlHandlers {
-            health: Box::new(move || sources.health()),
-            server: Box::new(move || of_server.server()),
+            report: Box::new(move || sources.report()),
             detach: detach_sender,
             grow: self.grow.clone(),
         };

@@ -218,8 +218,13 @@ fn row(attachment: &AttachmentStatus) -> [String; 6] {
     let device = attachment.device.as_ref();
     let mount = attachment.mount.as_ref();
     let mut state = attachment.health.to_string();
-    if let Some(server) = &attachment.server {
-        state.push_str(&format!(", server {server}"));
+    if let Some(used) = &attachment.used {
+        state.push_str(&format!(", server {}", used.server));
+        match used.server_changes {
+            0 => {}
+            1 => state.push_str(" after 1 change"),
+            changes => state.push_str(&format!(" after {changes} changes")),
+        }
     }
     if attachment.read_only {
         state.push_str(", read-only");
