@@ -7,7 +7,6 @@
     reason = "the times of a run, which --nocapture shows"
 )]
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use outboard_tests::attachment::World;
 use outboard_tests::image::{Folder, MIB, assert_same, bytes_at, pattern};
-use outboard_tests::raw::{self, FLUSH, READ, Request, WRITE};
+use outboard_tests::metrics;
+use outboard_tests::raw::{self, Request, WRITE};
 use outboard_tests::said::{outboard, program};
-use outboard_tests::server::{LIMIT, Server, free_port};
+use outboard_tests::server::{LIMIT, Server, free_port, kill};
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::proc::Process;
@@ -90,13 +90,7 @@ fn write_records(port: u16, stop: &AtomicBool) -> Written {
 }
 
 fn flush(stream: &mut TcpStream) {
-    let request = Request {
-        command: FLUSH,
-        cookie: 7,
-        ..Request::default()
-    };
-    stream.write_all(&request.bytes()).expect("a connection");
-    assert_eq!(raw::reply(stream).expect("an answer"), (0, 7));
+    assert_eq!(raw::flush(stream, 7).expect("an answer"), (0, 7));
 }
 
 /// One volume, which one server after the other has: `kill -9` of it while records are written.
@@ -166,32 +160,40 @@ fn serve_copy(folder: &Folder, name: &str, image: &str, identity: &str, port: u1
     process
 }
 
-fn kill(process: &mut Process) {
-    process.signal(Signal::KILL).expect("a process");
-    process.wait(LIMIT).expect("it ends");
-}
-
 /// Reads a record, and returns the time that this took.
 #[track_caller]
 fn read(stream: &mut TcpStream, offset: u64, image: &str) -> Duration {
     let len = usize::try_from(RECORD).expect("small");
     let begun = now();
-    let request = Request {
-        command: READ,
-        cookie: offset,
-        offset,
-        len: u32::try_from(RECORD).expect("small"),
-        ..Request::default()
-    };
-    stream.write_all(&request.bytes()).expect("a connection");
-    assert_eq!(raw::reply(stream).expect("an answer"), (0, offset));
-    let mut found = vec![0; len];
-    stream.read_exact(&mut found).expect("the bytes");
+    let short = u32::try_from(len).expect("small");
+    let found = raw::read(stream, offset, offset, short).expect("an answer");
     assert!(
         found == bytes_at(image, offset, len),
         "the bytes at {offset}"
     );
     begun.elapsed()
+}
+
+/// The metrics name the server that is used, and count how often another one took its place.
+#[track_caller]
+fn assert_used(port: u16, ports: [u16; 2], used: u16, changes: f64) {
+    let disk = uri(ports, "root");
+    let value = |name: &str, more: &str| -> f64 {
+        let series = format!("outboard_remote_{name}{{disk=\"{disk}\"{more}}}");
+        metrics::value(port, &series).unwrap_or_else(|| panic!("no {series}"))
+    };
+    let clients = ports.map(|port| {
+        let server = format!(",server=\"nbd://127.0.0.1:{port}/root\"");
+        value("server_clients", &server)
+    });
+    assert_eq!(clients, ports.map(|port| f64::from(port == used)));
+    assert_eq!(value("server_changes_total", ""), changes);
+    assert_eq!(value("unreachable", ""), 0.0);
+    let seconds = value("unreachable_seconds_total", "");
+    assert!(
+        seconds > 0.0 && seconds < 2.0 * MOVE_MAX.as_secs_f64(),
+        "{seconds}"
+    );
 }
 
 /// A golden image that two servers have a copy of each, at the same time.
@@ -205,7 +207,8 @@ fn readers_of_an_image_go_on_with_the_copy_of_another_server() {
     let ports = [free_port(), free_port()];
     let mut first = serve_copy(&folder, "one", &one, "golden-1", ports[0]);
     let mut second = serve_copy(&folder, "two", &two, "golden-1", ports[1]);
-    let mut front = Server::start(&[&uri(ports, "root")]);
+    let port = free_port();
+    let mut front = Server::start(&[&uri(ports, "root"), &format!("--metrics=127.0.0.1:{port}")]);
     let mut stream = raw::connected(front.port());
     let mut longest = Duration::ZERO;
     let mut offsets = (0..SIZE / RECORD).map(|at| at * 97 % (SIZE / RECORD) * RECORD);
@@ -217,9 +220,11 @@ fn readers_of_an_image_go_on_with_the_copy_of_another_server() {
     reads(&mut stream, 200);
     kill(&mut first);
     reads(&mut stream, 200);
+    assert_used(port, ports, ports[1], 1.0);
     first = serve_copy(&folder, "one", &one, "golden-1", ports[0]);
     kill(&mut second);
     reads(&mut stream, 200);
+    assert_used(port, ports, ports[0], 2.0);
     println!("two kills; the longest read took {longest:?}");
     assert!(longest < MOVE_MAX, "{longest:?}");
     // Another image in the second's place is refused by name, and the first one is used when it is back.
@@ -256,15 +261,17 @@ fn a_mounted_disk_goes_on_with_the_other_server_and_status_names_it() {
     let mount = world.at("mnt");
     let disk = uri(ports, "");
     let device = world.attachment(&disk).ext4().on(&mount).device();
-    let used = |port: u16| {
+    let used = |port: u16, changes: u64| {
         let status = world.run(&["status", "--json"]).ok();
         let status: Value = serde_json::from_str(&status).expect("JSON");
         let server = format!("nbd://127.0.0.1:{port}/");
         let found = &status["attachments"][0];
         assert_eq!(found["server"], server, "{found:#}");
+        assert_eq!(found["server_changes"], changes, "{found:#}");
+        assert!(found["unreachable_s"].is_u64(), "{found:#}");
         assert_eq!(found["health"]["state"], "connected", "{found:#}");
     };
-    used(ports[0]);
+    used(ports[0], 0);
     let first = pattern(4 * MIB, 1);
     std::fs::write(format!("{mount}/first"), &first).expect("a file");
     server.kill();
@@ -272,7 +279,7 @@ fn a_mounted_disk_goes_on_with_the_other_server_and_status_names_it() {
     let second = pattern(4 * MIB, 2);
     std::fs::write(format!("{mount}/second"), &second).expect("a file");
     program("sync", &["-f", &mount]).ok();
-    used(ports[1]);
+    used(ports[1], 1);
     world.run(&["detach", &device]).ok();
     assert_eq!(world.traces(), Vec::<String>::new());
     program("e2fsck", &["-fn", &image]).ok();

@@ -41,6 +41,7 @@ mod live_page;
 mod logging;
 mod metrics;
 mod output;
+mod remotes;
 mod snapshots;
 mod stamp;
 mod volume_moves;

@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use attach::DiskSupervisor;
+use attach::{CacheCounts, DiskSupervisor};
 use engine::clock;
 use futures_util::future::join_all;
 use nodes::{Cache, CacheStatus};
@@ -152,6 +152,15 @@ impl DiskSupervisor for AttachedCaches {
     fn problem(&self) -> Option<String> {
         let inner = self.inner.as_ref().and_then(|inner| inner.problem());
         inner.or_else(problem)
+    }
+
+    fn caches(&self) -> Vec<CacheCounts> {
+        let counts = |status: CacheStatus| CacheCounts {
+            file: std::path::absolute(&status.file).unwrap_or_else(|_| status.file.into()),
+            hits: status.hits,
+            misses: status.misses,
+        };
+        status().into_iter().map(counts).collect()
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {

@@ -7,6 +7,7 @@
 
 mod arrays;
 mod caches;
+mod remotes;
 mod snapshots;
 #[cfg(test)]
 mod tests;
@@ -75,6 +76,7 @@ fn answer(
         &sources.snapshots.reports(),
         &sources.snapshots.moves(),
         &crate::caches::status(),
+        &crate::remotes::reports(),
     );
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));

@@ -110,7 +110,7 @@ fn read(text: &str) -> HashMap<String, f64> {
 
 #[test]
 fn the_text_follows_the_format_and_has_the_figures() {
-    let samples = read(&text::of(&figures(), &[], &[], &[], &[]));
+    let samples = read(&text::of(&figures(), &[], &[], &[], &[], &[]));
     let labels = "export=\"a \\\"b\\\"\\\\\\nc\",command=\"read\"";
     let value = |series: String| samples[&series];
     let writer = "outboard_export_writer_generation{export=\"a \\\"b\\\"\\\\\\nc\"}";
@@ -136,7 +136,7 @@ fn the_text_follows_the_format_and_has_the_figures() {
 
 #[test]
 fn overlays_of_clients_are_counted_where_there_are_some() {
-    let samples = read(&text::of(&figures(), &[], &[], &[], &[]));
+    let samples = read(&text::of(&figures(), &[], &[], &[], &[], &[]));
     for (name, expected) in [
         ("overlays", 1.0),
         ("overlays_older", 1.0),
@@ -148,7 +148,7 @@ fn overlays_of_clients_are_counted_where_there_are_some() {
     }
     let mut without = figures();
     without.exports[0].client_disks = None;
-    assert!(!text::of(&without, &[], &[], &[], &[]).contains("overlay"));
+    assert!(!text::of(&without, &[], &[], &[], &[], &[]).contains("overlay"));
 }
 
 fn get(address: SocketAddr, request: &str) -> String {
@@ -219,7 +219,7 @@ fn arrays_have_metrics_of_their_members_and_syncs() {
         seconds_left: None,
         mismatches: 0,
     });
-    let samples = read(&text::of(&figures(), &[array], &[], &[], &[]));
+    let samples = read(&text::of(&figures(), &[array], &[], &[], &[], &[]));
     let labels = "array=\"media\",uuid=\"00112233:44556677:8899aabb:ccddeeff\",export=\"films\"";
     let value =
         |name: &str, more: &str| samples[&format!("outboard_array_{name}{{{labels}{more}}}")];
@@ -231,7 +231,7 @@ fn arrays_have_metrics_of_their_members_and_syncs() {
     assert_eq!(value("sync_done_bytes", ""), 100.0);
     assert_eq!(value("corrected_reads_total", ""), 3.0);
     assert_eq!(value("bitmap_dirty_chunks", ""), 0.0);
-    assert!(!text::of(&figures(), &[], &[], &[], &[]).contains("outboard_array"));
+    assert!(!text::of(&figures(), &[], &[], &[], &[], &[]).contains("outboard_array"));
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn snapshots_have_their_stores_in_bytes() {
         per_mille: Some(800),
         chunk: 4096,
     };
-    let samples = read(&text::of(&figures(), &[], &[snapshot], &[], &[]));
+    let samples = read(&text::of(&figures(), &[], &[snapshot], &[], &[], &[]));
     let labels = "group=\"vg0\",snapshot=\"before\",origin=\"media\"";
     let value = |name: &str| samples[&format!("outboard_snapshot_{name}{{{labels}}}")];
     assert_eq!(value("store_size_bytes"), 5000.0);
@@ -267,11 +267,11 @@ fn moves_of_extents_have_their_bytes() {
         bytes: 4096,
         copied: 1024,
     };
-    let samples = read(&text::of(&figures(), &[], &[], &[report], &[]));
+    let samples = read(&text::of(&figures(), &[], &[], &[report], &[], &[]));
     let value = |name: &str| samples[&format!("outboard_volume_move_{name}{{group=\"vg0\"}}")];
     assert_eq!((value("bytes"), value("copied_bytes")), (4096.0, 1024.0));
     assert_eq!((value("running"), value("failed")), (1.0, 0.0));
-    assert!(!text::of(&figures(), &[], &[], &[], &[]).contains("volume_move"));
+    assert!(!text::of(&figures(), &[], &[], &[], &[], &[]).contains("volume_move"));
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_cache_file_has_its_figures_and_a_server_without_one_has_none() {
         failure: Some("broken".to_owned()),
         ..nodes::CacheStatus::default()
     };
-    let text = text::of(&figures(), &[], &[], &[], &[cache]);
+    let text = text::of(&figures(), &[], &[], &[], &[cache], &[]);
     let labels = r#"{file="/var/cache/a \"b\".outboard"}"#;
     for (name, value) in [
         ("outboard_cache_hits_total", 5),
@@ -295,5 +295,25 @@ fn a_cache_file_has_its_figures_and_a_server_without_one_has_none() {
         let line = format!("{name}{labels} {value}");
         assert!(text.lines().any(|found| found == line), "{line}");
     }
-    assert!(!text::of(&figures(), &[], &[], &[], &[]).contains("outboard_cache"));
+    assert!(!text::of(&figures(), &[], &[], &[], &[], &[]).contains("outboard_cache"));
+}
+
+#[test]
+fn remote_disks_have_metrics_of_their_servers() {
+    let remote = crate::remotes::RemoteReport {
+        disk: "nbd://a,b/x".to_owned(),
+        servers: vec![("nbd://a/x".to_owned(), 0), ("nbd://b/x".to_owned(), 1)],
+        server_changes: 3,
+        unreachable_for: Duration::from_millis(1500),
+        ..crate::remotes::RemoteReport::default()
+    };
+    let samples = read(&text::of(&figures(), &[], &[], &[], &[], &[remote]));
+    let value = |name: &str, more: &str| {
+        samples[&format!("outboard_remote_{name}{{disk=\"nbd://a,b/x\"{more}}}")]
+    };
+    assert_eq!(value("server_clients", ",server=\"nbd://a/x\""), 0.0);
+    assert_eq!(value("server_clients", ",server=\"nbd://b/x\""), 1.0);
+    assert_eq!(value("server_changes_total", ""), 3.0);
+    assert_eq!(value("unreachable_seconds_total", ""), 1.5);
+    assert_eq!(value("unreachable", ""), 0.0);
 }

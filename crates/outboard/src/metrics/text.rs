@@ -12,6 +12,7 @@ use nbd::server::{
 use nodes::CacheStatus;
 
 use crate::arrays::report::ArrayReport;
+use crate::remotes::RemoteReport;
 use crate::snapshots::report::SnapshotReport;
 use crate::volume_moves::report::MoveReport;
 
@@ -60,6 +61,7 @@ pub(super) fn of(
     snapshots: &[SnapshotReport],
     moves: &[MoveReport],
     caches: &[CacheStatus],
+    remotes: &[RemoteReport],
 ) -> String {
     let mut text = Text(String::new());
     server(&mut text, figures);
@@ -72,6 +74,7 @@ pub(super) fn of(
     super::snapshots::write(&mut text, snapshots);
     super::volume_moves::write(&mut text, moves);
     super::caches::write(&mut text, caches);
+    super::remotes::write(&mut text, remotes);
     text.0
 }
 

@@ -42,6 +42,7 @@ use super::disk::{Disk, NamedDisk};
 use super::error::SourceMark;
 use super::size::{ByteSize, SECTOR};
 use super::syntax::Span;
+use crate::remotes;
 
 /// Opens disks.
 #[derive(Debug)]
@@ -298,6 +299,7 @@ impl Builder {
             mark: place.mark(*span),
             source: Box::new(source),
         })?;
+        remotes::register(&client);
         if let Some(links) = links {
             links.add(&client);
         }
