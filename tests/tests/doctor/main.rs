@@ -13,6 +13,7 @@ mod blocks;
 mod competition;
 mod files;
 mod flush;
+mod indirect;
 mod network;
 mod processors;
 mod readahead;

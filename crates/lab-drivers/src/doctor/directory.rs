@@ -7,11 +7,13 @@ mod readahead;
 use std::cell::RefCell;
 use std::time::Duration;
 
+use attach::{CacheCounts, ServerUse};
 use engine::clock;
 use lab::agent::Side;
 use lab::doctor::load::{Load, LoadResult, LoadSource};
 use lab::doctor::{
-    Bound, CpuUse, DeviceFlushes, DoctorJob, Evidence, Examination, ServedUse, Sign, Stage,
+    Bound, CacheUse, CpuUse, DeviceFlushes, DoctorJob, Evidence, Examination, ServedUse, Sign,
+    Stage,
 };
 use lab::fio::process::{Fio, RunError};
 use lab::host::residency;
@@ -112,10 +114,13 @@ fn failed(session: &DoctorSession<'_>, error: &RunError) -> DriverError {
 
 impl Directory<'_, '_> {
     fn examine(&self) -> Result<Examination, DriverError> {
-        let way = self.place.way(self.is_buffered());
+        let way = self.way(self.is_buffered());
         let mut e = begun(self.session, self.place.about(), way);
-        e.peer = self.place.peer();
+        e.peer = self.place.peer().filter(|_| e.way.contains(&Stage::Server));
         e.job = self.job;
+        let used = self.place.server_now();
+        e.server = used.as_ref().map(|used| used.server.clone());
+        let counts = self.place.cache_counts();
         e.remarks.extend(self.file.remark.clone());
         e.remarks.extend(self.place.remark(&self.job));
         if !self.is_buffered() {
@@ -153,8 +158,11 @@ impl Directory<'_, '_> {
         if self.is_buffered() && is_read && is_sequential && !is_cached {
             self.readahead(&mut e)?;
         }
+        e.cache = self.cache_use(counts.as_ref());
         let remote = self.behind(&mut e)?;
         let third = self.run(&self.source, self.job)?.rate;
+        e.remarks.extend(e.cache.as_ref().map(CacheUse::remark));
+        e.remarks.extend(self.server_change(used));
         settle(&mut e, &[first.rate, second, third]);
         if let Some(served) = &mut e.served
             && is_read
@@ -239,6 +247,7 @@ impl Directory<'_, '_> {
         let MountKind::Attached {
             attachment,
             target: Some(target),
+            ..
         } = &self.place.kind
         else {
             return None;
@@ -290,6 +299,39 @@ impl Directory<'_, '_> {
         }
     }
 
+    /// The stages of the path. Of reads, those behind a cache file are not on it until they are known to be.
+    fn way(&self, with_cache: bool) -> Vec<Stage> {
+        let is_cached = self.place.cache().is_some() && self.job.direction == Direction::Read;
+        let export = self.place.export().filter(|_| !is_cached);
+        self.place.way(with_cache, export)
+    }
+
+    /// The reads that a cache file answered since it had counted `before`.
+    fn cache_use(&self, before: Option<&CacheCounts>) -> Option<CacheUse> {
+        if self.job.direction == Direction::Write {
+            return None;
+        }
+        let (before, now) = (before?, self.place.cache_counts()?);
+        Some(CacheUse {
+            file: now.file.display().to_string(),
+            disk: self.place.cache()?.target.to_string(),
+            hits: now.hits.saturating_sub(before.hits),
+            misses: now.misses.saturating_sub(before.misses),
+        })
+    }
+
+    /// A remark where another server took the place of the one that was used in the beginning.
+    fn server_change(&self, before: Option<ServerUse>) -> Option<String> {
+        let (before, now) = (before?, self.place.server_now()?);
+        (now.server_changes > before.server_changes).then(|| {
+            format!(
+                "Another server took the place of {} meanwhile, and {} is used now: what was measured may be both. Run the \
+                 doctor again.",
+                before.server, now.server
+            )
+        })
+    }
+
     fn is_buffered(&self) -> bool {
         matches!(self.source, LoadSource::File { direct: false, .. })
     }
@@ -331,7 +373,7 @@ impl Directory<'_, '_> {
         };
         let part = Stage::Cache;
         e.signs.push(Sign { part, text });
-        e.way = self.place.way(true);
+        e.way = self.way(true);
         if self.is_buffered() {
             self.past_the_cache(e);
         }

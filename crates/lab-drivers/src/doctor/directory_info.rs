@@ -3,7 +3,7 @@
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-use attach::AttachmentStatus;
+use attach::{AttachmentStatus, CacheCounts, ServerUse};
 use lab::doctor::{DoctorJob, Stage};
 use lab::host::mounts::{self, Mount};
 use lab::host::network_mount::NetworkMount;
@@ -33,8 +33,10 @@ pub(super) enum MountKind {
     /// Through an attachment of ours.
     Attached {
         attachment: Box<AttachmentStatus>,
-        /// The export, if that is what is attached.
+        /// The export, if that is what is attached; of several servers, on the one that is used.
         target: Option<Target>,
+        /// The cache file in front of the export, if that is what is attached.
+        cache: Option<CachedExport>,
     },
     /// Over SSH.
     Sshfs(Sshfs),
@@ -44,6 +46,13 @@ pub(super) enum MountKind {
     Network { peer: Option<IpAddr> },
     /// Through some other program.
     Fuse,
+}
+
+/// An export behind a cache file.
+#[derive(Debug)]
+pub(super) struct CachedExport {
+    pub(super) file: PathBuf,
+    pub(super) target: Target,
 }
 
 /// An SSHFS mount.
@@ -95,9 +104,12 @@ impl DirectoryInfo {
         } = &self.mount;
         match &self.kind {
             MountKind::Attached { attachment, .. } => {
+                let used = attachment.used.as_ref();
+                let used = used.map(|used| format!(", of which {} is used", used.server));
                 format!(
-                    "{filesystem} on {source}, attached from {}",
-                    attachment.source
+                    "{filesystem} on {source}, attached from {}{}",
+                    attachment.source,
+                    used.unwrap_or_default()
                 )
             }
             MountKind::Kernel(network) => format!("{filesystem} on {source}, {network}"),
@@ -123,18 +135,56 @@ impl DirectoryInfo {
         })
     }
 
-    /// The stages of the path, the page cache among them where it is not bypassed.
-    pub(super) fn way(&self, with_cache: bool) -> Vec<Stage> {
+    /// The export that requests go to, unless a cache file answers them.
+    pub(super) fn export(&self) -> Option<&Target> {
+        let MountKind::Attached { target, cache, .. } = &self.kind else {
+            return None;
+        };
+        let behind = cache.as_ref().map(|cache| &cache.target);
+        target.as_ref().or(behind)
+    }
+
+    /// The cache file in front of the export.
+    pub(super) const fn cache(&self) -> Option<&CachedExport> {
+        match &self.kind {
+            MountKind::Attached { cache, .. } => cache.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What the cache file has done until now, as the owner of the attachment reports it.
+    pub(super) fn cache_counts(&self) -> Option<CacheCounts> {
+        let file = &self.cache()?.file;
+        let mut counts = self.attachment_now()?.caches.into_iter();
+        counts.find(|counts| counts.file == *file)
+    }
+
+    /// The server that is used now, where the disk has several.
+    pub(super) fn server_now(&self) -> Option<ServerUse> {
+        self.attachment_now()?.used
+    }
+
+    fn attachment_now(&self) -> Option<AttachmentStatus> {
+        let MountKind::Attached { attachment, .. } = &self.kind else {
+            return None;
+        };
+        let mut all = attach::status().ok()?.into_iter();
+        all.find(|one| one.id == attachment.id)
+    }
+
+    /// The stages of the path, the page cache among them where it is not bypassed. Of an attachment, those to `export`, or
+    /// to a disk of this machine.
+    pub(super) fn way(&self, with_cache: bool, export: Option<&Target>) -> Vec<Stage> {
         let mut way = vec![Stage::Generator, Stage::Queue];
         way.extend(with_cache.then_some(Stage::Cache));
         way.push(Stage::Client);
         let remote = match &self.kind {
             MountKind::Local | MountKind::Fuse => false,
-            MountKind::Attached { target, .. } => {
-                if target.as_ref().is_some_and(|target| target.tls.is_some()) {
+            MountKind::Attached { .. } => {
+                if export.is_some_and(|target| target.tls.is_some()) {
                     way.push(Stage::Cipher);
                 }
-                target.is_some()
+                export.is_some()
             }
             MountKind::Sshfs(_) => {
                 way.push(Stage::Cipher);
@@ -155,15 +205,12 @@ impl DirectoryInfo {
 
     /// The TCP port of the server, where it is known.
     pub(super) fn server_port(&self) -> Option<u16> {
-        match &self.kind {
-            MountKind::Attached {
-                target: Some(target),
-                ..
-            } => match &target.address {
+        match (&self.kind, self.export()) {
+            (MountKind::Kernel(network), _) => Some(network.port),
+            (_, Some(target)) => match &target.address {
                 Address::Tcp { port, .. } => Some(*port),
                 _ => None,
             },
-            MountKind::Kernel(network) => Some(network.port),
             _ => None,
         }
     }
@@ -171,10 +218,7 @@ impl DirectoryInfo {
     /// The address of the server's machine, where that is not this one.
     pub(super) fn peer(&self) -> Option<IpAddr> {
         let peer = match &self.kind {
-            MountKind::Attached {
-                target: Some(target),
-                ..
-            } => match &target.address {
+            MountKind::Attached { .. } => match &self.export()?.address {
                 Address::Tcp { host, port } => {
                     let found = (host.as_str(), *port).to_socket_addrs().ok();
                     found.and_then(|mut all| Some(all.next()?.ip()))
@@ -184,7 +228,7 @@ impl DirectoryInfo {
             MountKind::Sshfs(sshfs) => sshfs.peer,
             MountKind::Kernel(network) => network.peer,
             MountKind::Network { peer } => *peer,
-            MountKind::Attached { target: None, .. } | MountKind::Local | MountKind::Fuse => None,
+            MountKind::Local | MountKind::Fuse => None,
         };
         peer.filter(|peer| !peer.is_loopback())
     }
@@ -201,10 +245,12 @@ impl DirectoryInfo {
 
 fn kind(mount: &Mount) -> MountKind {
     if let Some(attachment) = attachment_at(&mount.point) {
-        let target = attachment.source.parse().ok();
+        let used = attachment.used.as_ref().map(|used| &used.server);
+        let target = used.unwrap_or(&attachment.source).parse().ok();
         return MountKind::Attached {
-            attachment: Box::new(attachment),
             target,
+            cache: cached_export(&attachment),
+            attachment: Box::new(attachment),
         };
     }
     if let Some(network) = NetworkMount::of(mount) {
@@ -216,6 +262,16 @@ fn kind(mount: &Mount) -> MountKind {
         name if name.starts_with("fuse") && name != "fuseblk" => MountKind::Fuse,
         _ => MountKind::Local,
     }
+}
+
+/// The export behind the one cache file of an attachment.
+fn cached_export(attachment: &AttachmentStatus) -> Option<CachedExport> {
+    let target = attachment.cached.as_ref()?.parse().ok()?;
+    let [counts] = attachment.caches.as_slice() else {
+        return None;
+    };
+    let file = counts.file.clone();
+    Some(CachedExport { file, target })
 }
 
 fn attachment_at(point: &Path) -> Option<AttachmentStatus> {

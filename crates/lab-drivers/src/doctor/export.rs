@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lab::doctor::{Bound, Examination, Stage, Substitution, queue_may_limit};
 use lab::units::{Nanos, Rate, SECOND, round};
-use nbd::client::Target;
+use nbd::client::{ClientConfig, Target, describe};
 
 use super::pairs::{Retrial, measure_pairs};
 use super::read_load::{Measure, Opening, measure};
@@ -12,6 +12,7 @@ use super::remote::{Remote, busy, settle};
 use super::session::DoctorSession;
 use super::watcher::Watcher;
 use crate::DriverError;
+use crate::runtime::on_engine;
 
 /// So many times the requests at once show whether there were too few.
 const DEEPER: u32 = 4;
@@ -23,13 +24,19 @@ pub(super) fn examine(
     session: &DoctorSession<'_>,
     target: &Target,
 ) -> Result<Examination, DriverError> {
-    let remote = Remote::new(session, target)?;
-    let mut e = begun(session, about(&remote), remote.way());
+    let used = server_in_use(target)?;
+    let remote = Remote::new(session, &used)?;
+    let mut about = about(&remote);
+    if target.has_several() {
+        about.push_str(&format!(", on {used}, the first server that answers"));
+    }
+    let mut e = begun(session, about, remote.way());
+    e.server = target.has_several().then(|| used.to_string());
     let elsewhere = remote.far.address.filter(|_| !remote.far.is_here);
     e.peer = elsewhere.map(|address| address.ip());
     let plain = remote.plain()?;
     e.rate = plain.measured.rate;
-    plain.measured.check_window(session, target)?;
+    plain.measured.check_window(session, &used)?;
     let mut rates = vec![plain.measured.rate];
     let deeper = queue(session, &mut e, |depth| remote.at_depth(depth))?;
     rates.push(remote.plain()?.measured.rate);
@@ -58,6 +65,18 @@ pub(super) fn examine(
     let target = |time| remote.read_for(time, session.job.depth);
     measure_pairs(session, &mut e, &retrials, target)?;
     Ok(e)
+}
+
+/// The export on the server that is measured: of several, on the first one that answers, which a client uses.
+pub(super) fn server_in_use(target: &Target) -> Result<Target, DriverError> {
+    if !target.has_several() {
+        return Ok(target.clone());
+    }
+    let timeout = ClientConfig::default().request_timeout;
+    on_engine(async || {
+        let described = Box::pin(describe(target, timeout)).await;
+        Ok(described.map_err(DriverError::from_error)?.target)
+    })
 }
 
 fn about(remote: &Remote<'_, '_>) -> String {
@@ -97,6 +116,8 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         substitutions: Vec::new(),
         signs: Vec::new(),
         peer: None,
+        server: None,
+        cache: None,
         agent: session.watcher.as_ref().map(Watcher::place),
         is_own_server: false,
         connect: None,
@@ -105,7 +126,7 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         readahead: None,
         flush: None,
         unmeasured: Vec::new(),
-        remarks: Vec::new(),
+        remarks: session.args.remarks.clone(),
     }
 }
 

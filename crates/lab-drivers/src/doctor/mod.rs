@@ -71,6 +71,8 @@ pub struct DoctorRequest<'a> {
     pub agents: Vec<AgentSpec>,
     /// Whether to stop.
     pub cancel: Cancel,
+    /// What a reader must know of the target besides what is measured, as sentences.
+    pub remarks: Vec<String>,
     /// Reads the expressions of null exports and of other disks of the server.
     pub disks: &'a dyn DiskResolver,
 }

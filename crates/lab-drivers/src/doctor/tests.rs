@@ -36,7 +36,7 @@ fn a_mount_over_nfs_or_smb_is_recognised_with_all_that_is_on_its_way() {
     );
     assert_eq!(nfs.server_port(), Some(2049));
     let before = [Stage::Generator, Stage::Queue, Stage::Client];
-    assert_eq!(nfs.way(false), [&before[..], &remote].concat());
+    assert_eq!(nfs.way(false, None), [&before[..], &remote].concat());
     let smb = place("/mnt/smb");
     assert!(
         smb.about()
@@ -50,15 +50,15 @@ fn a_mount_over_nfs_or_smb_is_recognised_with_all_that_is_on_its_way() {
         Stage::Client,
         Stage::Cipher,
     ];
-    assert_eq!(smb.way(true), [&before[..], &remote].concat());
+    assert_eq!(smb.way(true, None), [&before[..], &remote].concat());
     // Of others, only that there is a server.
     let other = place("/mnt/plan9");
     assert_eq!(
         (other.about().as_str(), other.server_port()),
         ("9p on share", None)
     );
-    assert!(other.way(false).contains(&Stage::Server));
-    assert!(!place("/home").way(false).contains(&Stage::Server));
+    assert!(other.way(false, None).contains(&Stage::Server));
+    assert!(!place("/home").way(false, None).contains(&Stage::Server));
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BareWire, Bound, ConnectTimes, Evidence, FlushTimes, ReadaheadTrials, ServedUse, Stage,
+    BareWire, Bound, CacheUse, ConnectTimes, Evidence, FlushTimes, ReadaheadTrials, ServedUse,
+    Stage,
 };
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
@@ -134,6 +135,12 @@ pub struct Examination {
     /// The address of the server's machine, where that is not this one.
     #[serde(default)]
     pub peer: Option<IpAddr>,
+    /// Of several servers of the disk, the one that was measured, as a URI.
+    #[serde(default)]
+    pub server: Option<String>,
+    /// The cache file between the target and its disk, where reads reached one.
+    #[serde(default)]
+    pub cache: Option<CacheUse>,
     /// The agent that observes the server's machine, as the user wrote it.
     #[serde(default)]
     pub agent: Option<String>,

@@ -32,6 +32,7 @@
 //! It starts no server and opens no disk: the caller does.
 
 mod bound;
+mod cache_file;
 mod cause;
 mod connect;
 pub mod cpu;
@@ -48,6 +49,7 @@ mod wire;
 mod wording;
 
 pub use bound::{Bound, CpuUse, Evidence, Pressure, Quota};
+pub use cache_file::{CacheUse, ReadOrigin};
 pub use cause::Cause;
 pub use connect::ConnectTimes;
 pub use effect::{PAIRS_MIN, needs_pairs, queue_may_limit};

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use lab::doctor::load::LoadSource;
-use lab::doctor::{Bound, Examination, Stage, Substitution};
+use lab::doctor::{Bound, CacheUse, Examination, ReadOrigin, Stage, Substitution};
 use lab::host::{ceilings, residency};
 use lab::plan::Direction;
 use lab::units::{Bytes, MIB};
 use nbd::client::Target;
 
 use super::super::bare_wire;
-use super::super::directory_info::{DirectoryInfo, MountKind, Sshfs};
+use super::super::directory_info::{CachedExport, DirectoryInfo, MountKind, Sshfs};
 use super::super::remote::{DEPTH_FULL, Remote};
 use super::super::server::RemoteServer;
 use super::super::session::DoctorSession;
@@ -34,12 +34,9 @@ pub(super) fn server(session: &DoctorSession<'_>, place: &DirectoryInfo) -> Vec<
     if let Some(said) = session.args.server_pid {
         return vec![said];
     }
-    match &place.kind {
-        MountKind::Attached {
-            target: Some(target),
-            ..
-        } => RemoteServer::find(session, target).processes(),
-        MountKind::Sshfs(sshfs) => sshfs.server.clone(),
+    match (&place.kind, place.export()) {
+        (MountKind::Sshfs(sshfs), _) => sshfs.server.clone(),
+        (_, Some(target)) => RemoteServer::find(session, target).processes(),
         _ => Vec::new(),
     }
 }
@@ -54,28 +51,47 @@ impl Directory<'_, '_> {
             self.behind_writes(e)?;
             return Ok(None);
         }
-        if let MountKind::Attached {
-            target: Some(target),
-            ..
-        } = &self.place.kind
-        {
-            return self.export(e, target);
+        match (self.place.cache(), self.place.export()) {
+            (Some(cached), _) => self.behind_cache_file(e, cached),
+            (None, Some(target)) => self.export(e, target),
+            (None, None) => {
+                self.behind_reads(e)?;
+                Ok(None)
+            }
         }
-        self.behind_reads(e)?;
-        Ok(None)
+    }
+
+    /// The cache file by itself where it answers the reads, else what is behind it.
+    fn behind_cache_file<'r>(
+        &'r self,
+        e: &mut Examination,
+        cached: &'r CachedExport,
+    ) -> Result<Option<ExportBehind<'r, 'r>>, DriverError> {
+        let origin = e.cache.as_ref().map_or(ReadOrigin::Both, CacheUse::origin);
+        match origin {
+            ReadOrigin::File | ReadOrigin::Memory => {
+                let size = std::fs::metadata(&cached.file).map_or(0, |found| found.len());
+                let size = self.file.size.min(Bytes(size));
+                self.alone(e, &cached.file, size)?;
+                Ok(None)
+            }
+            ReadOrigin::Disk | ReadOrigin::Both => {
+                let with_cache = e.way.contains(&Stage::Cache);
+                e.way = self.place.way(with_cache, Some(&cached.target));
+                e.peer = self.place.peer();
+                self.export(e, &cached.target)
+            }
+        }
     }
 
     /// The wire alone: nothing is written but to the file of our own.
     fn behind_writes(&self, e: &mut Examination) -> Result<(), DriverError> {
         e.note_unmeasured(Stage::Disk, "nothing is written but to the file of our own");
-        match &self.place.kind {
-            MountKind::Kernel(network) => self.wire(e, network.peer),
-            MountKind::Network { peer } => self.wire(e, *peer),
-            MountKind::Sshfs(sshfs) if sshfs.server.is_empty() => self.wire(e, sshfs.peer),
-            MountKind::Attached {
-                target: Some(target),
-                ..
-            } => {
+        match (&self.place.kind, self.place.export()) {
+            (MountKind::Kernel(network), _) => self.wire(e, network.peer),
+            (MountKind::Network { peer }, _) => self.wire(e, *peer),
+            (MountKind::Sshfs(sshfs), _) if sshfs.server.is_empty() => self.wire(e, sshfs.peer),
+            (_, Some(target)) => {
                 let far = RemoteServer::find(self.session, target);
                 e.is_own_server = far.is_own();
                 let peer = far.address.filter(|address| !address.ip().is_loopback());

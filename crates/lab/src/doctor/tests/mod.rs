@@ -1,5 +1,6 @@
 //! Verdicts on known figures, what holds of every verdict, and the look at threads.
 
+mod cache_file;
 mod close_limits;
 mod flush;
 mod model;
@@ -44,6 +45,8 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
         substitutions: Vec::new(),
         signs: Vec::new(),
         peer: None,
+        server: None,
+        cache: None,
         agent: None,
         is_own_server: false,
         connect: None,

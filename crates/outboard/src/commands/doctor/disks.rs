@@ -112,13 +112,15 @@ fn described(named: &NamedDisk) -> &str {
     }
 }
 
-/// Whether reading it disturbs no process that has it open. Arrays and overlays are kept by one process.
+/// Whether reading it disturbs no process that has it open, and is what that one reads. Arrays and overlays are kept by one process;
+/// a cache file is not opened at all, so that a second reader would get what is behind it.
 fn can_be_opened_twice(disk: &Disk) -> bool {
     let alone = matches!(
         disk,
         Disk::Array(_)
             | Disk::Volume(_)
             | Disk::Overlay(_)
+            | Disk::Cache(_)
             | Disk::Remote { .. }
             | Disk::Bucket(_)
             | Disk::Dm { .. }
@@ -169,6 +171,7 @@ fn node(disk: &Disk) -> &'static str {
         Disk::Partition { .. } => "partition",
         Disk::Blocks { .. } => "blocks",
         Disk::Overlay(_) => "overlay",
+        Disk::Cache(_) => "cache",
         Disk::Array(_) => "array",
         Disk::Volume(_) => "volume",
         _ => "the disk",

@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let Some(interrupt) = abandonable::watch()? else {
         return Ok(());
     };
-    let target = target(args)?;
+    let (target, left_out) = target(args)?;
     let request = DoctorRequest {
         target: args.target.clone(),
         job: args.job(),
@@ -121,6 +121,7 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         server_pid: args.server_pid,
         agents: args.agents.specs(None)?,
         cancel: Cancel::from_flag(interrupt.flag()),
+        remarks: left_out.into_iter().collect(),
         disks: &OwnResolver,
     };
     let examinations = examine(&request, &target)?;
@@ -139,16 +140,44 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     })
 }
 
-fn target(args: &Args) -> Result<DoctorTarget, Failure> {
+/// What is examined, and a remark on the cache files that are left out.
+fn target(args: &Args) -> Result<(DoctorTarget, Option<String>), Failure> {
     if std::path::Path::new(&args.target).is_dir() {
-        return Ok(DoctorTarget::Directory);
+        return Ok((DoctorTarget::Directory, None));
     }
-    let named = resolve(&args.target)?;
+    let mut named = resolve(&args.target)?;
     for_blocks_only(args)?;
-    Ok(match &named.disk {
+    let left_out = without_caches(&named.disk);
+    while let Disk::Cache(cached) = named.disk {
+        named.disk = *cached.disk;
+    }
+    let target = match &named.disk {
         Disk::Remote { target, .. } => DoctorTarget::Export(target.clone()),
         _ => DoctorTarget::Disk(disks::examined(&named)),
-    })
+    };
+    Ok((target, left_out))
+}
+
+/// Cache files are not opened: another process may have them, and reads would fill them.
+fn without_caches(disk: &Disk) -> Option<String> {
+    let files = disk.cache_files();
+    let verb = match files.len() {
+        0 => return None,
+        1 => "was",
+        _ => "were",
+    };
+    let behind = match disk {
+        Disk::Cache(cached) => match &*cached.disk {
+            Disk::Remote { target, .. } => target.to_string(),
+            _ => "the disk behind it".to_owned(),
+        },
+        _ => "the disks behind".to_owned(),
+    };
+    Some(format!(
+        "{} {verb} not opened: what was measured is {behind}, without a cache. To measure the cache, run the doctor on a mount \
+         of `outboard attach --cache`.",
+        files.join(", ")
+    ))
 }
 
 fn for_blocks_only(args: &Args) -> Result<(), Failure> {
