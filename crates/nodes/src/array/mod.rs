@@ -85,6 +85,6 @@ pub(crate) use self::parity::tests::writer as parity_writer;
 pub(crate) use self::redundant::range_locks;
 pub use self::status::{
     ArrayEvent, ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus, OperationIo,
-    PLACES_MAX, ReshapePause, Scrubbed, SyncKind, SyncStatus, UntrustedPlaces,
+    PLACES_MAX, ReshapeLosses, ReshapePause, Scrubbed, SyncKind, SyncStatus, UntrustedPlaces,
 };
 pub(crate) use self::sync::rate;

@@ -47,6 +47,8 @@ pub struct ArrayStatus {
     pub sync: Option<SyncStatus>,
     /// A reshape waits: it cannot go on.
     pub reshape_pause: Option<ReshapePause>,
+    /// What a reshape found that no member can read, since the array was opened.
+    pub reshape_losses: ReshapeLosses,
     /// Where it may be wrong, since it was being written when it stopped, lacks members, and is read by force.
     pub untrusted: Option<UntrustedPlaces>,
     /// Another host took it over: every request fails, and no member is written any more.
@@ -227,6 +229,15 @@ pub struct ReshapePause {
     pub of: u64,
     /// What it cannot move, and why.
     pub why: String,
+}
+
+/// Data of the array that a reshape found and no member can read: moved as bad blocks, or where it is paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReshapeLosses {
+    /// Contiguous places. One that lies in two windows of the reshape counts twice.
+    pub places: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// What can be done in the background.

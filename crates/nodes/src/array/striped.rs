@@ -25,7 +25,7 @@ use super::level::{LevelForm, may_change, takeover};
 use super::member::Member;
 use super::{
     ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, MemberIo, MemberState, MemberStatus,
-    Raid0Layout,
+    Raid0Layout, ReshapeLosses,
 };
 use crate::guard::{admit, flush};
 use crate::lent_files::LentFiles;
@@ -143,6 +143,7 @@ impl Striped {
             resync_pending: false,
             sync: None,
             reshape_pause: None,
+            reshape_losses: ReshapeLosses::default(),
             untrusted: None,
             taken_over: None,
             scrubbed: None,

@@ -18,6 +18,7 @@
 pub(crate) mod attached_arrays;
 pub(crate) mod change;
 pub(crate) mod hook;
+pub(crate) mod loss_report;
 pub(crate) mod member_checks;
 pub(crate) mod report;
 pub(crate) mod show;

@@ -8,6 +8,7 @@ use nodes::array::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::loss_report::LossReport;
 use super::untrusted_report::UntrustedReport;
 
 /// The status of an array.
@@ -61,6 +62,9 @@ pub(crate) struct ArrayReport {
     /// A reshape that cannot go on, and waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reshape_paused: Option<PauseReport>,
+    /// What a reshape found that no member can read, since the array was opened.
+    #[serde(default, skip_serializing_if = "LossReport::is_empty")]
+    pub(crate) reshape_lost: LossReport,
     /// Where it may be wrong: it was being written when it stopped, lacks members, and is read by force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) untrusted: Option<UntrustedReport>,
@@ -307,6 +311,7 @@ impl ArrayReport {
                 of: pause.of,
                 why: pause.why.clone(),
             }),
+            reshape_lost: LossReport::from(status.reshape_losses),
             untrusted: status.untrusted.as_ref().map(UntrustedReport::from),
             taken_over: status.taken_over.as_ref().map(TakeoverReport::from),
             scrubbed: status.scrubbed.as_ref().map(ScrubReport::of),

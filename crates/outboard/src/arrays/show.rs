@@ -163,6 +163,14 @@ fn details(report: &ArrayReport) -> Vec<String> {
         let why = visible(&pause.why);
         row("reshape paused", format!("at {done} of {of}: {why}"));
     }
+    let lost = report.reshape_lost;
+    if lost.places > 0 {
+        let (places, bytes) = (lost.places, HumanBytes(lost.bytes));
+        row(
+            "reshape lost",
+            format!("{bytes} in {places} places that no member can read"),
+        );
+    }
     if let Some(untrusted) = &report.untrusted {
         row("may be wrong", untrusted.words());
     }

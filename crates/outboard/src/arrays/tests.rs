@@ -5,8 +5,8 @@ use std::time::Duration;
 use block::Range;
 use nodes::array::format::{Level, Version};
 use nodes::array::{
-    ArrayEvent, ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus, ReshapePause,
-    Scrubbed, SyncKind, SyncStatus, Takeover, UntrustedPlaces,
+    ArrayEvent, ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus, ReshapeLosses,
+    ReshapePause, Scrubbed, SyncKind, SyncStatus, Takeover, UntrustedPlaces,
 };
 
 use super::hook::{Hook, HookEvent};
@@ -39,6 +39,7 @@ fn status() -> ArrayStatus {
         resync_pending: false,
         sync: None,
         reshape_pause: None,
+        reshape_losses: ReshapeLosses::default(),
         untrusted: None,
         taken_over: None,
         scrubbed: None,
@@ -234,6 +235,10 @@ fn a_reshape_that_waits_is_shown_with_the_place_and_why() {
             of: 4 << 30,
             why: "reshape cannot go on: 4096+4096".to_owned(),
         }),
+        reshape_losses: ReshapeLosses {
+            places: 2,
+            bytes: 12 << 10,
+        },
         ..status()
     };
     let report = ArrayReport::of(None, &status);
@@ -245,6 +250,15 @@ fn a_reshape_that_waits_is_shown_with_the_place_and_why() {
     );
     let json = serde_json::to_value(&report).expect("plain data");
     assert_eq!(json["reshape_paused"]["done"], 1_u64 << 30);
+    let line = "12.00 KiB in 2 places that no member can read";
+    assert!(
+        tree.contains("reshape lost") && tree.contains(line),
+        "{tree}"
+    );
+    assert_eq!(json["reshape_lost"]["places"], 2);
+    assert_eq!(json["reshape_lost"]["bytes"], 12 << 10);
+    let healthy = serde_json::to_value(mirror()).expect("plain data");
+    assert_eq!(healthy.get("reshape_lost"), None);
 }
 
 #[test]

@@ -14,7 +14,7 @@ type OfArray = (
     fn(&ArrayReport) -> Option<u64>,
 );
 
-const METRICS: [OfArray; 13] = [
+const METRICS: [OfArray; 16] = [
     (
         "outboard_array_size_bytes",
         "gauge",
@@ -90,6 +90,24 @@ const METRICS: [OfArray; 13] = [
             let last = a.scrubbed.as_ref().map(|last| last.mismatches);
             now.map(|sync| sync.mismatches).or(last)
         },
+    ),
+    (
+        "outboard_array_reshape_paused",
+        "gauge",
+        "Whether a reshape cannot go on, and waits.",
+        |a| Some(a.reshape_paused.is_some().into()),
+    ),
+    (
+        "outboard_array_reshape_lost_places",
+        "gauge",
+        "Places that a reshape found and no member can read: moved as bad blocks, or where it is paused.",
+        |a| Some(a.reshape_lost.places),
+    ),
+    (
+        "outboard_array_reshape_lost_bytes",
+        "gauge",
+        "Bytes of these places.",
+        |a| Some(a.reshape_lost.bytes),
     ),
     (
         "outboard_array_corrected_reads_total",

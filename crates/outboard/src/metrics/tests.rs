@@ -12,7 +12,8 @@ use nbd::server::{
 };
 
 use super::text;
-use crate::arrays::report::{MemberHealth, SyncOperation, SyncReport};
+use crate::arrays::loss_report::LossReport;
+use crate::arrays::report::{MemberHealth, PauseReport, SyncOperation, SyncReport};
 use crate::http_thread;
 
 fn figures() -> ServerFigures {
@@ -231,7 +232,30 @@ fn arrays_have_metrics_of_their_members_and_syncs() {
     assert_eq!(value("sync_done_bytes", ""), 100.0);
     assert_eq!(value("corrected_reads_total", ""), 3.0);
     assert_eq!(value("bitmap_dirty_chunks", ""), 0.0);
+    assert_eq!(value("reshape_paused", ""), 0.0);
+    assert_eq!(value("reshape_lost_places", ""), 0.0);
+    assert_eq!(value("reshape_lost_bytes", ""), 0.0);
     assert!(!text::of(&figures(), &[], &[], &[], &[], &[]).contains("outboard_array"));
+}
+
+#[test]
+fn a_reshape_that_is_paused_has_metrics_of_that_and_of_what_is_lost() {
+    let mut array = crate::arrays::tests::mirror();
+    array.reshape_paused = Some(PauseReport {
+        done: 1 << 30,
+        of: 4 << 30,
+        why: "add a disk".to_owned(),
+    });
+    array.reshape_lost = LossReport {
+        places: 2,
+        bytes: 12 << 10,
+    };
+    let samples = read(&text::of(&figures(), &[array], &[], &[], &[], &[]));
+    let labels = "array=\"media\",uuid=\"00112233:44556677:8899aabb:ccddeeff\",export=\"films\"";
+    let value = |name: &str| samples[&format!("outboard_array_reshape_{name}{{{labels}}}")];
+    assert_eq!(value("paused"), 1.0);
+    assert_eq!(value("lost_places"), 2.0);
+    assert_eq!(value("lost_bytes"), 12_288.0);
 }
 
 #[test]

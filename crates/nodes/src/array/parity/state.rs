@@ -2,7 +2,7 @@
 
 use super::super::assembly::{Absent, OtherKind};
 use super::super::format::bitmap::Bits;
-use super::super::{ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus};
+use super::super::{ArrayStatus, BitmapStatus, MemberIo, MemberState, MemberStatus, ReshapeLosses};
 use super::Parity;
 use super::members::Held;
 
@@ -42,6 +42,7 @@ impl Parity {
             resync_pending: !self.clean,
             sync: None,
             reshape_pause: None,
+            reshape_losses: ReshapeLosses::default(),
             untrusted: self.untrusted().cloned(),
             taken_over: None,
             scrubbed: None,

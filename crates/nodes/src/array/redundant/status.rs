@@ -34,6 +34,7 @@ impl RedundantArray {
             resync_pending: state.is_unsynced() && state.members.view.holders().nth(1).is_some(),
             sync: None,
             reshape_pause: None,
+            reshape_losses: self.rows.reshape_losses(),
             untrusted: self.untrusted().cloned(),
             taken_over: self.takeover().cloned(),
             scrubbed: None,

@@ -10,8 +10,8 @@ use super::super::format::{self, Level, Version};
 use super::super::redundant::tests::kit::{BITMAP, DATA, DISK, Recipe, SUPERBLOCK};
 use super::super::redundant::tests::kit::{options, put, superblock};
 use super::super::{
-    AddOptions, Array, ArrayEvent, Candidate, ConsistencyChoice, MemberState, NewShape, SyncKind,
-    open,
+    AddOptions, Array, ArrayEvent, Candidate, ConsistencyChoice, MemberState, NewShape,
+    ReshapeLosses, SyncKind, open,
 };
 use super::open::candidates;
 use super::reshape::{Case, Content, assert_fits, one_step, write};
@@ -87,6 +87,11 @@ fn a_reshape_goes_on_past_what_no_member_has_and_what_is_lost_stays_an_error() {
                     _ => None,
                 });
                 assert_eq!(named.collect::<Vec<_>>(), lost);
+                let losses = ReshapeLosses {
+                    places: 2,
+                    bytes: 2 * UNIT,
+                };
+                assert_eq!(array.status().reshape_losses, losses);
             }
             // It is known when it is opened again.
             array.stop().await.unwrap();
@@ -192,9 +197,15 @@ fn a_reshape_that_cannot_note_what_is_lost_waits_and_a_spare_is_rebuilt_meanwhil
         let pause = array.status().reshape_pause.expect("it waits");
         assert!(pause.done > 0 && pause.done < pause.of, "{pause:?}");
         assert!(pause.why.contains("no member has it"), "{pause:?}");
+        let losses = array.status().reshape_losses;
+        assert!(losses.places > 0 && losses.bytes >= 512, "{losses:?}");
         let sent = std::iter::from_fn(|| events.try_recv().ok());
         let is_it = |event| matches!(event, ArrayEvent::ReshapePaused { .. });
         assert_eq!(sent.filter(|event| is_it(event.clone())).count(), 1);
+        // It is tried again: what is lost counts once.
+        array.reshape(NewShape::default()).await.unwrap();
+        array.by_hand().work().await.unwrap_err();
+        assert_eq!(array.status().reshape_losses, losses);
         let new: Node = Arc::new(MemDisk::new(DISK));
         disks[2] = new.clone();
         let new = Candidate::local("new", new);
@@ -222,6 +233,7 @@ fn a_reshape_that_cannot_note_what_is_lost_waits_and_a_spare_is_rebuilt_meanwhil
         array.reshape(NewShape::default()).await.unwrap();
         array.by_hand().work().await.unwrap();
         assert_eq!(array.status().reshape_pause, None);
+        assert_eq!(array.status().reshape_losses, ReshapeLosses::default());
         case.has_ended(&array).await;
         array.fail("a").await.unwrap();
         Content::of(&case).check(&array, "without a").await;

@@ -55,6 +55,7 @@ pub(super) use self::journal::Journal;
 pub(in crate::array) use self::journal_replay::refuse_stale_members;
 pub(super) use self::ppl_log::PartialParityLogs;
 pub(super) use self::ppl_mode::LogMode;
+use self::reshape_losses::FoundLosses;
 pub(in crate::array) use self::sync::{
     RowStop, RowsChecked, check_rows, recover_rows, replace_rows,
 };
@@ -95,6 +96,8 @@ pub(super) struct Rows {
     in_place: tokio::sync::RwLock<()>,
     /// No regions of files are handed out: a reshape is to begin.
     lends_nothing: AtomicBool,
+    /// What reshapes found that no member can read.
+    losses: Mutex<FoundLosses>,
     /// Its journal.
     pub(super) journal: Option<Journal>,
 }
@@ -139,6 +142,7 @@ impl Rows {
             logs,
             in_place: tokio::sync::RwLock::default(),
             lends_nothing: AtomicBool::new(false),
+            losses: Mutex::default(),
             journal,
         }
     }

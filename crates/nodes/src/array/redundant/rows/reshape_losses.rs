@@ -22,17 +22,19 @@
 //! data began before (`is_badblock` of its `md`): one that goes on with such a reshape reads zeroes there until it has ended.
 
 use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError};
 
 use block::{Errno, IoBufs, IoError, Operation, Range};
 
-use super::super::super::ArrayEvent;
 use super::super::super::parity::layout::Layout;
 use super::super::super::parity::member_reads::{SpanReader, SpanSource};
 use super::super::super::parity::plan::{Bytes, footprint, run, single};
 use super::super::super::parity::unreadable::Ranges;
+use super::super::super::{ArrayEvent, ReshapeLosses};
 use super::super::RedundantArray;
 use super::super::members::is_over;
 use super::super::row_section::RowSection;
+use super::Rows;
 use super::columns::Columns;
 use super::sync::{Narrowing, RowStop};
 use crate::zeroes::zeroes;
@@ -49,6 +51,56 @@ pub(super) struct OldRows {
     pub(super) lost: Vec<Range>,
 }
 
+/// What reshapes found lost since the array was opened.
+#[derive(Debug, Default)]
+pub(super) struct FoundLosses {
+    moved: ReshapeLosses,
+    /// Of the window that is being moved, or that cannot be.
+    of_window: ReshapeLosses,
+}
+
+impl FoundLosses {
+    /// A window is read, for the first time or again.
+    const fn begin_window(&mut self) {
+        self.of_window = ReshapeLosses {
+            places: 0,
+            bytes: 0,
+        };
+    }
+
+    fn found(&mut self, lost: &[Range]) {
+        let mut places = Ranges::default();
+        lost.iter().for_each(|range| places.add(*range));
+        self.of_window = ReshapeLosses {
+            places: places.len() as u64,
+            bytes: lost.iter().map(|range| range.len).sum(),
+        };
+    }
+
+    const fn noted(&mut self) {
+        self.moved = self.all();
+        self.begin_window();
+    }
+
+    const fn all(&self) -> ReshapeLosses {
+        ReshapeLosses {
+            places: self.moved.places + self.of_window.places,
+            bytes: self.moved.bytes + self.of_window.bytes,
+        }
+    }
+}
+
+impl Rows {
+    fn losses(&self) -> MutexGuard<'_, FoundLosses> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What reshapes found that no member can read.
+    pub(in super::super) fn reshape_losses(&self) -> ReshapeLosses {
+        self.losses().all()
+    }
+}
+
 impl RedundantArray {
     /// Reads what lies as it did before, in a window.
     pub(super) async fn read_old_rows(
@@ -57,6 +109,7 @@ impl RedundantArray {
         range: Range,
     ) -> Result<OldRows, RowStop> {
         let mut old = OldRows::default();
+        self.rows.losses().begin_window();
         if range.is_empty() {
             return Ok(old);
         }
@@ -120,6 +173,7 @@ impl RedundantArray {
         if lost.is_empty() {
             return Ok(());
         }
+        self.rows.losses().found(lost);
         self.must_lose_no_more(&section, lost)?;
         for (part, places) in lost_places(&section, lost) {
             let state = &mut self.lock().state;
@@ -137,6 +191,7 @@ impl RedundantArray {
             return Err(RowStop::Lost(error.because(why)));
         }
         self.record_at_last().await.map_err(RowStop::Failed)?;
+        self.rows.losses().noted();
         for place in lost {
             self.send_event(ArrayEvent::BadBlocks { place: *place });
         }
