@@ -15,11 +15,13 @@ mod replace;
 mod reshape;
 mod reshape_limits;
 mod reshape_losses;
+mod restored_logs;
 mod size;
 mod slow;
 mod striped;
 pub(in crate::array) mod two_hosts;
 mod unreadable;
+mod watched_disks;
 pub(in crate::array) mod worlds;
 
 use std::sync::Arc;

@@ -59,6 +59,9 @@ pub struct Changes<'a> {
 pub enum PolicyPlace {
     /// Neither.
     None,
+    /// Neither while a reshape is going on, which has dropped partial parity logs: members get these again
+    /// ([`awaits_ppl`](super::awaits_ppl)).
+    AwaitsPpl,
     /// A bitmap, from this byte on.
     Bitmap(u64),
     /// A partial parity log of one header.

@@ -323,6 +323,13 @@ pub fn places(size: u64) -> Vec<(Version, u64)> {
     places
 }
 
+/// Whether a superblock, which `bytes` begin with, says that a reshape has dropped the partial parity logs of its array: members get them
+/// again once it has ended.
+#[must_use]
+pub fn awaits_ppl(version: Version, bytes: &[u8]) -> bool {
+    version.is_v1() && v1::awaits_ppl(bytes)
+}
+
 /// Whether bytes begin as a superblock does, of any version and however damaged.
 #[must_use]
 pub fn is_superblock(bytes: &[u8]) -> bool {

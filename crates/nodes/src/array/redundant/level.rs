@@ -78,7 +78,10 @@ impl State {
             bits.write_all();
         }
         self.writes_form = true;
-        self.drops_ppl |= form.level != Level::Raid5;
+        if form.level != Level::Raid5 {
+            self.writes_policy |= self.awaits_ppl;
+            (self.drops_ppl, self.awaits_ppl) = (true, false);
+        }
         self.holders_first = true;
         self.change_flushed(true);
         Ok(())

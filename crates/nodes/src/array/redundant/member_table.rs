@@ -74,6 +74,8 @@ pub(in crate::array) struct Slot {
     pub(super) read_errors: ReadErrors,
     /// How much nearer to the beginning its data begin after the reshape that is going on.
     pub(super) data_moved: u64,
+    /// Commits write where its bitmap or partial parity log is, also where those of others stay.
+    pub(super) writes_policy: bool,
 }
 
 /// What became of a request to fail a member.
@@ -147,6 +149,7 @@ impl Slot {
             log_changed: false,
             read_errors: ReadErrors::default(),
             data_moved: 0,
+            writes_policy: false,
             bad: member.bad.into(),
         }
     }

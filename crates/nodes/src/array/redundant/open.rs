@@ -62,7 +62,7 @@ impl RedundantArray {
         let name = assembly.facts.name.clone();
         let fence = ArrayFence::new(&name, interface.events.clone(), work.clone());
         let mut state = state(assembly, layout, options, &fence);
-        state.writes_policy = writes_policy;
+        state.writes_policy = writes_policy || state.awaits_ppl;
         state.ledger.set_found_dirty(synced_to.is_some());
         state.synced_to = synced_to.filter(|to| *to < state.members.layout.sync_size());
         if let Some((mut bits, header)) = bits {
@@ -75,6 +75,9 @@ impl RedundantArray {
             }
             state.ledger.set_events_cleared(header.events_cleared);
             state.bits = Some(bits);
+        }
+        if !options.read_only {
+            state.give_spares_policy();
         }
         let rows = Rows::new(options, logs);
         let make = |own: &Weak<Self>| make(own, state, (interface, rows), options, work);
@@ -346,6 +349,7 @@ fn state(
     let reshaped =
         |slot: &Slot| slot.holds() && slot.written().is_some_and(|of| of.reshape.is_some());
     let drops_ppl = facts.reshape.is_some() || slots.iter().any(reshaped);
+    let awaits_ppl = slots.iter().any(Slot::awaits_ppl);
     let writes_form = drops_ppl || slots.iter().any(|slot| slot.is_left_behind());
     if let Some(reshape) = &facts.reshape {
         let holders = slots.iter_mut().filter(|slot| slot.holds());
@@ -365,6 +369,7 @@ fn state(
         needs: 0,
         writes_form,
         drops_ppl,
+        awaits_ppl,
         writes_policy: false,
         holders_first: false,
     }

@@ -157,7 +157,7 @@ impl State {
     fn targets(&mut self, after: &After, now: Option<u64>) -> Vec<CommitTarget> {
         let roles = self.roles();
         let (writes_form, drops_ppl) = (self.writes_form, self.drops_ppl);
-        let writes_policy = self.writes_policy;
+        let (writes_policy, awaits_ppl) = (self.writes_policy, self.awaits_ppl);
         // What is under way is in the journal, where one works: md has such an array as clean all the time.
         let synced_to = if self.ledger.writes_dirty() && self.members.journal().is_none() {
             Some(0)
@@ -194,8 +194,9 @@ impl State {
                     corrected: Some(slot.corrected()),
                     form: (writes_form && slot.state != SlotState::Journal)
                         .then(|| slot.form(&self.facts, drops_ppl)),
-                    policy: (writes_policy && slot.state != SlotState::Journal)
-                        .then(|| slot.policy_place(drops_ppl)),
+                    policy: ((writes_policy || slot.writes_policy)
+                        && slot.state != SlotState::Journal)
+                        .then(|| slot.policy_place(drops_ppl, awaits_ppl)),
                     ..Changes::default()
                 };
                 let is_behind = after.caught_up.contains(&id);

@@ -12,7 +12,9 @@
 //! * The place of one is written only while no superblock names another one there.
 //! * Members that a power cut left with different policies have none: nothing was being written then, and all parity is resynced
 //!   where the array was dirty.
+//! * Members that a reshape has left without logs know, durably, that they get them again, until their superblocks name these.
 //! * A member that had failed before there was a bitmap is never rebuilt by that.
+//! * A spare that was absent when the policy changed has the one of the others before it takes a part; one without room for it takes none.
 //!
 //! # What it does not do
 //!
@@ -26,7 +28,9 @@ use super::super::assembly::Assembly;
 use super::super::create::{PPL_LEN, bitmap_for};
 use super::super::format::bitmap::Bitmap;
 use super::super::format::ppl::{HEADER_LEN, PplSpace};
-use super::super::format::{PLACE_LEN, PolicyPlace, SECTOR, Superblock, Version, features};
+use super::super::format::{
+    PLACE_LEN, PolicyPlace, SECTOR, Superblock, Version, awaits_ppl, features,
+};
 use super::RedundantArray;
 use super::bits::{Bits, PAGE};
 use super::member_table::{Slot, SlotState};
@@ -48,6 +52,17 @@ struct Room {
     least: u64,
     /// From its superblock.
     far: u64,
+}
+
+impl Room {
+    /// For a bitmap of `len` bytes.
+    fn of_bitmap(len: u64) -> Self {
+        Self {
+            wanted: len,
+            least: len,
+            far: u64::from(u32::MAX),
+        }
+    }
 }
 
 impl Superblock {
@@ -78,6 +93,16 @@ impl Superblock {
         self.features &= !(features::BITMAP | features::PPL | features::MULTIPLE_PPLS);
         (self.bitmap_at, self.ppl) = (None, None);
     }
+
+    fn place_log(&mut self, place: Range) {
+        self.features |= features::PPL;
+        self.ppl = Some(place);
+    }
+
+    fn place_bitmap(&mut self, place: Range) {
+        self.features |= features::BITMAP;
+        self.bitmap_at = Some(place.offset);
+    }
 }
 
 impl Slot {
@@ -86,13 +111,54 @@ impl Slot {
         self.holds() || self.state == SlotState::Spare
     }
 
-    /// What its superblock names. `drops_ppl`: no log any more.
-    pub(super) fn policy_place(&self, drops_ppl: bool) -> PolicyPlace {
+    /// What its superblock names. `drops_ppl`: no log any more; `awaits_ppl`: for now.
+    pub(super) fn policy_place(&self, drops_ppl: bool, awaits_ppl: bool) -> PolicyPlace {
         match (self.superblock.bitmap_at, self.superblock.ppl) {
             (Some(at), _) => PolicyPlace::Bitmap(at),
             (None, Some(log)) if !drops_ppl => PolicyPlace::Ppl(log),
+            (None, _) if awaits_ppl => PolicyPlace::AwaitsPpl,
             (None, _) => PolicyPlace::None,
         }
+    }
+
+    /// Whether it holds a part, and knows that a reshape has dropped partial parity logs.
+    pub(super) fn awaits_ppl(&self) -> bool {
+        self.holds() && awaits_ppl(self.superblock.version, &self.bytes)
+    }
+
+    /// A spare has the policy of the others, as these have it. `bitmap`: bytes of a bitmap.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    fn take_policy(&mut self, of_others: PolicyPlace, bitmap: u64) -> Result<(), ArrayError> {
+        let is_it = match (self.policy_place(false, false), of_others) {
+            (PolicyPlace::None, PolicyPlace::None)
+            | (PolicyPlace::Bitmap(_), PolicyPlace::Bitmap(_)) => true,
+            (PolicyPlace::Ppl(own), PolicyPlace::Ppl(other)) => own.len >= other.len,
+            _ => false,
+        };
+        if is_it {
+            return Ok(());
+        }
+        self.superblock.drop_policy();
+        self.writes_policy = true;
+        match of_others {
+            PolicyPlace::None | PolicyPlace::AwaitsPpl => {}
+            PolicyPlace::Bitmap(_) => {
+                let place = self.room("a bitmap", Room::of_bitmap(bitmap))?;
+                self.superblock.place_bitmap(place);
+            }
+            PolicyPlace::Ppl(log) => {
+                let room = Room {
+                    wanted: log.len,
+                    least: log.len,
+                    far: PPL_FAR,
+                };
+                let place = self.room("a partial parity log", room)?;
+                self.superblock.place_log(place);
+            }
+        }
+        Ok(())
     }
 
     fn room(&self, what: &str, room: Room) -> Result<Range, ArrayError> {
@@ -162,6 +228,29 @@ impl State {
         self.change_flushed(true);
     }
 
+    /// Spares that were absent when the array got its policy have it from now on, as the next commit writes.
+    pub(super) fn give_spares_policy(&mut self) {
+        let mut slots = self.members.slots.iter();
+        let Some(holder) = slots.find(|slot| slot.holds()) else {
+            return;
+        };
+        if !self.facts.version.is_v1() || self.members.has_journal() {
+            return;
+        }
+        let policy = holder.policy_place(self.drops_ppl, false);
+        // Of members with blocks that are smaller than a page, too.
+        let bitmap = self.bits.as_ref().map_or(0, Bits::len_on_disk);
+        let bitmap = bitmap.next_multiple_of(UNIT);
+        let slots = self.members.slots.iter_mut();
+        for spare in slots.filter(|slot| slot.state == SlotState::Spare) {
+            if let Err(error) = spare.take_policy(policy, bitmap) {
+                let (array, name) = (&self.facts.name, &spare.target.name);
+                tracing::warn!("array {array}: {name} is no spare: {error}");
+                spare.state = SlotState::Failed(error.to_string());
+            }
+        }
+    }
+
     /// Whether another policy may be given now.
     fn refuse_unfit(&self) -> Result<(), ArrayError> {
         if !self.is_degraded() && !self.is_unsynced() && self.facts.reshape.is_none() {
@@ -197,8 +286,7 @@ impl State {
         let mut parity_max = u64::MAX;
         for (index, place) in places {
             let superblock = &mut self.members.slots[*index].superblock;
-            superblock.features |= features::PPL;
-            superblock.ppl = Some(*place);
+            superblock.place_log(*place);
             let space = PplSpace::of(superblock).expect("it has room for partial parity");
             parity_max = parity_max.min(space.parity_max());
         }
@@ -208,7 +296,7 @@ impl State {
 
     /// Logs are empty on all members: superblocks name them from the next commit on.
     fn name_logs(&mut self) {
-        self.drops_ppl = false;
+        (self.drops_ppl, self.awaits_ppl) = (false, false);
         self.writes_policy = true;
     }
 
@@ -220,12 +308,7 @@ impl State {
             ArrayError::refused(format!("{} has no bitmap", self.facts.level), None)
         })?;
         let len = Bits::image_len(&header, PAGE) as u64;
-        let room = Room {
-            wanted: len,
-            least: len,
-            far: u64::from(u32::MAX),
-        };
-        let places = self.places("a bitmap", room)?;
+        let places = self.places("a bitmap", Room::of_bitmap(len))?;
         Ok((header, places))
     }
 
@@ -242,8 +325,7 @@ impl State {
         self.bits = Some(bits);
         for (index, place) in places {
             let superblock = &mut self.members.slots[*index].superblock;
-            superblock.features |= features::BITMAP;
-            superblock.bitmap_at = Some(place.offset);
+            superblock.place_bitmap(*place);
         }
         // A member that failed before has seen fewer events.
         self.ledger.set_events_cleared(self.ledger.events() + 1);
@@ -267,6 +349,12 @@ impl RedundantArray {
         }
     }
 
+    /// Whether members are to get partial parity logs again that a reshape has dropped, and can now.
+    pub(in crate::array) fn awaits_logs(&self) -> bool {
+        let state = &self.lock().state;
+        state.awaits_ppl && state.refuse_unfit().is_ok()
+    }
+
     /// The array gets another consistency policy, which is not a journal. Durable when it resolves.
     ///
     /// # Errors
@@ -286,7 +374,12 @@ impl RedundantArray {
             array.catch_members_up().await.map_err(failed)?;
             array.can_have(to)?;
             array.rows.drop_logs();
-            array.lock().state.drop_policy();
+            {
+                let state = &mut array.lock().state;
+                // Where a cut leaves it without logs the next open gives it these, as a reshape has promised.
+                state.awaits_ppl &= to == ConsistencyPolicy::Ppl;
+                state.drop_policy();
+            }
             array.record_at_last().await.map_err(failed)?;
             match to {
                 ConsistencyPolicy::Ppl => array.keep_logs().await?,

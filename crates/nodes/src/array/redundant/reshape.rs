@@ -18,7 +18,7 @@
 //! # What it does not do
 //!
 //! It takes no disk away, does not change the level, and needs room in front of the data. It moves no rows ([`rows`](super::rows)), and
-//! keeps no partial parity logs: they are dropped when it begins (`sync::policy` gives new ones once it has ended).
+//! keeps no partial parity logs: they are dropped when it begins, which superblocks record (`sync::policy` gives new ones once it has ended).
 
 use std::sync::Arc;
 
@@ -193,6 +193,8 @@ impl State {
             bits.want_all();
             bits.write_all();
         }
+        self.awaits_ppl |= self.members.keeps_ppl();
+        self.writes_policy |= self.awaits_ppl;
         self.writes_form = true;
         self.drops_ppl = true;
         self.change_flushed(true);

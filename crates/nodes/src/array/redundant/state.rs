@@ -47,6 +47,8 @@ pub(in crate::array) struct State {
     pub(super) writes_form: bool,
     /// Partial parity logs were dropped.
     pub(super) drops_ppl: bool,
+    /// By a reshape: members get them again once it has ended, and know that.
+    pub(super) awaits_ppl: bool,
     /// Commits write where bitmaps and partial parity logs are, too: that has changed.
     pub(super) writes_policy: bool,
     /// The next commit is written to members with a part before it is to others: the level changes.

@@ -58,7 +58,7 @@ async fn as_it_comes(manager: Weak<SyncManager>, wanted: Arc<Notify>) {
         let Some(manager) = manager.upgrade().filter(|manager| !manager.is_left()) else {
             return;
         };
-        if manager.has_work() {
+        if manager.has_work() || manager.must_restore_logs() {
             // What could not be done was logged.
             drop(manager.work().await);
             continue;

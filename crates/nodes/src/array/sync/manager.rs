@@ -5,7 +5,7 @@
 //! a member holds its part up to here   ─► recovery, from there on
 //! a part has no holder, and there is a spare ─► the spare gets the part ─► recovery
 //! a member has a replacement           ─► recovery: that becomes a copy of it, and takes its place
-//! another form was requested           ─► reshape
+//! another form was requested           ─► reshape ─► partial parity logs again, where it dropped them
 //! a scrub was requested                ─► check, repair
 //! ```
 //!
@@ -129,6 +129,7 @@ impl SyncManager {
         while let Some(job) = self.next().await {
             self.carry_out(job).await;
         }
+        self.restore_logs().await;
         self.ended.notify_waiters();
         match self.state().why() {
             Some(why) => Err(ArrayError::refused(why, None)),
@@ -150,7 +151,7 @@ impl SyncManager {
             let ended = self.ended.notified();
             let mut ended = std::pin::pin!(ended);
             ended.as_mut().enable();
-            if self.state().stopped || !self.has_work() {
+            if self.state().stopped || !self.has_work() && !self.must_restore_logs() {
                 break;
             }
             ended.await;

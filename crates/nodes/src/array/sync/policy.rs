@@ -3,11 +3,10 @@
 //! # Invariants
 //!
 //! * Nothing is changed before all that it needs is there: members in sync, parity that fits, a level and superblocks that have it.
-//! * A reshape drops partial parity logs, which know one form alone: members have them again once it has ended.
-//!
-//! # What it does not do
-//!
-//! It does not remember across a restart that a reshape has dropped logs: no superblock says so.
+//! * A reshape drops partial parity logs, which know one form alone: members have them again once it has ended, no part lacks a member and parity
+//!   fits, also where the array was opened again meanwhile: superblocks say so.
+
+use block::BlockDevice;
 
 use super::super::format::Level;
 use super::super::format::ppl::MEMBERS_MAX;
@@ -78,24 +77,32 @@ impl SyncManager {
         Ok(())
     }
 
-    /// Whether the array has partial parity logs that a reshape will drop.
-    pub(super) fn has_logs(&self) -> bool {
-        self.array.policy() == ConsistencyPolicy::Ppl
+    /// Whether members are to get partial parity logs again that a reshape has dropped.
+    pub(super) fn must_restore_logs(&self) -> bool {
+        let may = !self.is_left() && !self.array.geometry().read_only && !self.state().lacks_logs;
+        may && self.array.awaits_logs()
     }
 
     /// Members get the partial parity logs again that a reshape has dropped.
     pub(super) async fn restore_logs(&self) {
-        if !std::mem::take(&mut self.state().restores_logs) {
+        let _one = self.life.lock().await;
+        if !self.must_restore_logs() {
             return;
         }
-        let _one = self.life.lock().await;
         let name = self.array.name();
-        match self.array.change_policy(ConsistencyPolicy::Ppl).await {
+        let restored = match self.can_have(ConsistencyPolicy::Ppl) {
+            Ok(()) => self.array.change_policy(ConsistencyPolicy::Ppl).await,
+            Err(error) => Err(error),
+        };
+        match restored {
             Ok(()) => tracing::info!("{name}: members keep partial parity logs again"),
-            Err(error) => tracing::error!(
-                "{name}: members have no partial parity logs after the reshape: {error}; \
-                 outboard array grow --consistency-policy ppl tries it again"
-            ),
+            Err(error) => {
+                self.state().lacks_logs = true;
+                tracing::error!(
+                    "{name}: members have no partial parity logs after the reshape: {error}; \
+                     outboard array grow --consistency-policy ppl tries it again"
+                );
+            }
         }
     }
 }

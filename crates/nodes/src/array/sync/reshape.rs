@@ -41,9 +41,7 @@ impl SyncManager {
         self.must_be_at_rest()?;
         let spares = self.new_members(form.parts)?;
         let moved = self.array.distance_for(form, &spares)?;
-        let has_logs = self.has_logs();
         self.array.begin_reshape(form, spares, moved).await?;
-        self.state().restores_logs = has_logs;
         self.changed();
         Ok(())
     }

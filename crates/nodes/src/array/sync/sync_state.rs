@@ -25,8 +25,8 @@ pub(super) struct SyncState {
     scrubbed: Option<Scrubbed>,
     /// Nothing is begun any more.
     pub(super) stopped: bool,
-    /// A reshape is going on that has dropped partial parity logs, which members get again.
-    pub(super) restores_logs: bool,
+    /// Partial parity logs that a reshape has dropped could not be made again: it is not tried before members change.
+    pub(super) lacks_logs: bool,
     /// Jobs that ended badly and are not tried again before members change, and why.
     failed: Vec<(Job, String)>,
 }
@@ -83,6 +83,7 @@ impl SyncState {
 
     /// Members changed: what ended badly is tried again.
     pub(super) fn try_again(&mut self) {
+        self.lacks_logs = false;
         self.failed.clear();
     }
 

@@ -1,21 +1,22 @@
 //! Arrays that get another consistency policy while they are used: what they hold, and what any cut of the power leaves.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use block::{BlockDevice, Errno, Geometry, IoBufs, IoFuture, Node, Operation, Range, WriteFlags};
-use testkit::{CrashDisk, Effect, Fault, FaultDisk, MemDisk, block_on, pattern};
+use block::{BlockDevice, Errno, Geometry, Node, Operation, Range};
+use testkit::{Effect, Fault, FaultDisk, MemDisk, block_on, pattern};
 
 use super::super::format::ppl::{PplHeader, signature};
-use super::super::format::{Level, Version, decode};
-use super::super::redundant::tests::kit::{DISK, Recipe, unbounded};
+use super::super::format::{Level, Version, decode, encode};
+use super::super::redundant::tests::kit::{DISK, Recipe, put, superblock, unbounded};
 use super::super::{
-    AddOptions, Array, Candidate, ConsistencyChoice, ConsistencyPolicy, CreateOptions, NewMember,
-    NewShape, SyncKind, create, open,
+    AddOptions, Array, Candidate, ConsistencyChoice, ConsistencyPolicy, CreateOptions, MemberState,
+    NewMember, NewShape, SyncKind, create, open,
 };
 use super::open::candidates;
 use super::reshape::write;
+use super::watched_disks::WatchedDisks;
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 const POLICIES: [ConsistencyPolicy; 3] = [
     ConsistencyPolicy::Ppl,
     ConsistencyPolicy::Bitmap,
@@ -31,7 +32,7 @@ const fn choice(policy: ConsistencyPolicy) -> ConsistencyChoice {
 }
 
 /// Level 5 on these disks, open.
-async fn made(disks: &[Node], policy: ConsistencyPolicy) -> Arc<Array> {
+pub(super) async fn made(disks: &[Node], policy: ConsistencyPolicy) -> Arc<Array> {
     let members = ('a'..).zip(disks).map(|(name, disk)| NewMember {
         name: name.to_string(),
         disk: Some(disk.clone()),
@@ -54,20 +55,20 @@ async fn made(disks: &[Node], policy: ConsistencyPolicy) -> Arc<Array> {
     opened(disks).await
 }
 
-async fn opened(disks: &[Node]) -> Arc<Array> {
+pub(super) async fn opened(disks: &[Node]) -> Arc<Array> {
     open(candidates(disks), unbounded()).await.unwrap()
 }
 
-fn mem_disks(count: usize, len: u64) -> Vec<Node> {
+pub(super) fn mem_disks(count: usize, len: u64) -> Vec<Node> {
     let disk = |_| Arc::new(MemDisk::new(len)) as Node;
     (0..count).map(disk).collect()
 }
 
-async fn read(array: &Array, range: Range) -> Vec<u8> {
+pub(super) async fn read(array: &Array, range: Range) -> Vec<u8> {
     array.read(range).await.unwrap().concat()
 }
 
-fn policy(array: &Array) -> ConsistencyPolicy {
+pub(super) fn policy(array: &Array) -> ConsistencyPolicy {
     let status = array.status();
     match (status.ppl, status.bitmap.is_some()) {
         (true, false) => ConsistencyPolicy::Ppl,
@@ -77,7 +78,7 @@ fn policy(array: &Array) -> ConsistencyPolicy {
     }
 }
 
-async fn assert_parity_fits(array: &Array) {
+pub(super) async fn assert_parity_fits(array: &Array) {
     array.scrub(SyncKind::Check).unwrap();
     array.by_hand().work().await.unwrap();
     assert_eq!(array.status().scrubbed.unwrap().mismatches, 0);
@@ -134,37 +135,6 @@ fn every_policy_becomes_every_other_while_the_array_is_used_and_stays_it() {
     }
 }
 
-/// What disks hold, each time that one of them is written.
-type Images = Arc<Mutex<Vec<Vec<Vec<u8>>>>>;
-
-/// A disk that keeps what a cut at each write would leave of all of them.
-#[derive(Debug)]
-struct Watched {
-    child: Arc<CrashDisk>,
-    all: Vec<Arc<CrashDisk>>,
-    images: Images,
-}
-
-impl Watched {
-    fn keep_images(&self) {
-        let mut images = self.images.lock().unwrap();
-        let seed = images.len() as u64;
-        let image = |disk: &Arc<CrashDisk>| disk.crash(seed);
-        images.push(self.all.iter().map(image).collect());
-    }
-}
-
-impl BlockDevice for Watched {
-    testkit::forward!(child: geometry, read, flush, write_zeroes, trim, extents, identity, settle);
-
-    fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
-        Box::pin(async move {
-            self.keep_images();
-            self.child.write(range, data, flags).await
-        })
-    }
-}
-
 #[test]
 fn a_cut_at_any_time_leaves_an_array_that_opens_with_all_that_was_written() {
     let mut mixed = 0;
@@ -204,38 +174,6 @@ fn a_cut_at_any_time_leaves_an_array_that_opens_with_all_that_was_written() {
         }
     }
     assert!(mixed > 0, "no cut left members with different policies");
-}
-
-/// Disks that keep what a cut leaves of all of them.
-struct WatchedDisks {
-    nodes: [Node; 3],
-    all: Vec<Arc<CrashDisk>>,
-    images: Images,
-}
-
-impl WatchedDisks {
-    fn new() -> Self {
-        let crash = |n| Arc::new(CrashDisk::new(3 * MIB).interleaved(n));
-        let all: Vec<Arc<CrashDisk>> = (0..3).map(crash).collect();
-        let images = Images::default();
-        let nodes = [0, 1, 2].map(|n| {
-            let (child, all, images) = (Arc::clone(&all[n]), all.clone(), images.clone());
-            Arc::new(Watched { child, all, images }) as Node
-        });
-        Self { nodes, all, images }
-    }
-
-    /// Nothing was written yet.
-    fn begin(&self) {
-        self.images.lock().unwrap().clear();
-    }
-
-    /// What cuts would have left since it began, and one now.
-    fn end(&self) -> Vec<Vec<Vec<u8>>> {
-        let mut images = std::mem::take(&mut *self.images.lock().unwrap());
-        images.push(self.all.iter().map(|disk| disk.crash(0)).collect());
-        images
-    }
 }
 
 async fn cut_everywhere(
@@ -317,6 +255,98 @@ fn members_have_their_logs_again_once_a_reshape_has_ended() {
         let mut expected = pattern(1, whole);
         expected[..64 << 10].copy_from_slice(&pattern(2, Range::new(0, 64 << 10)));
         assert!(read(&array, whole).await == expected);
+        array.stop().await.unwrap();
+    });
+}
+
+/// What was wrong: such a spare failed for want of a log, or took a part with a log or without a bitmap, other than all others.
+#[test]
+fn a_spare_that_was_absent_when_the_policy_changed_gets_it_before_it_takes_a_part() {
+    for from in POLICIES {
+        for to in POLICIES.into_iter().filter(|to| *to != from) {
+            block_on(absent_spare(from, to));
+        }
+    }
+}
+
+async fn absent_spare(from: ConsistencyPolicy, to: ConsistencyPolicy) {
+    let disks = mem_disks(4, 4 * MIB);
+    let array = made(&disks[..3], from).await;
+    let whole = Range::new(0, MIB);
+    write(&array, whole, 1).await;
+    let spare = Candidate::local("d", disks[3].clone());
+    array.add(spare, AddOptions::default()).await.unwrap();
+    array.stop().await.unwrap();
+    drop(array);
+    let array = opened(&disks[..3]).await;
+    array.change_policy(to).await.unwrap();
+    array.stop().await.unwrap();
+    drop(array);
+    let array = opened(&disks).await;
+    array.fail("a").await.unwrap();
+    array.by_hand().work().await.unwrap();
+    let status = array.status();
+    assert_eq!(
+        (status.working, policy(&array)),
+        (3, to),
+        "from {from:?}: {status:?}"
+    );
+    write(&array, Range::new(4096, 8192), 2).await;
+    array.flush().await.unwrap();
+    drop(array);
+    // What the spare was given is what the others have.
+    let mut kinds = Vec::new();
+    for disk in &disks[1..] {
+        let place = disk.read(Range::new(4096, 4096)).await.unwrap().concat();
+        let superblock = decode(Version::V1_2, 4096, &place).unwrap().unwrap();
+        kinds.push((superblock.keeps_ppl(), superblock.bitmap_at.is_some()));
+    }
+    let kind = (
+        to == ConsistencyPolicy::Ppl,
+        to == ConsistencyPolicy::Bitmap,
+    );
+    assert_eq!(kinds, [kind; 3], "from {from:?} to {to:?}");
+    let mut expected = pattern(1, whole);
+    expected[4096..4096 + 8192].copy_from_slice(&pattern(2, Range::new(4096, 8192)));
+    // The power was cut; with logs a member is lost with it.
+    let left = match to {
+        ConsistencyPolicy::Ppl => &disks[2..],
+        _ => &disks[1..],
+    };
+    let array = opened(left).await;
+    assert_eq!(policy(&array), to, "from {from:?}");
+    assert!(read(&array, whole).await == expected, "{from:?} to {to:?}");
+    array.by_hand().work().await.unwrap();
+    if to != ConsistencyPolicy::Ppl {
+        assert_parity_fits(&array).await;
+    }
+    array.stop().await.unwrap();
+}
+
+/// A spare that has no room for what the others have takes no part, and says why.
+#[test]
+fn an_absent_spare_without_room_for_the_policy_is_no_spare_any_more() {
+    block_on(async {
+        let recipe = Recipe::parity(Level::Raid5, 2, 3).without_bitmap();
+        let disks = mem_disks(4, DISK);
+        recipe.make(&disks).await;
+        let array = opened(&disks[..3]).await;
+        array
+            .change_policy(ConsistencyPolicy::Bitmap)
+            .await
+            .unwrap();
+        array.stop().await.unwrap();
+        drop(array);
+        // Its bad block log fills the room in front of its data.
+        let mut of = superblock(&disks[3]).await;
+        of.bad_blocks = Some(Range::new(8192, of.data.offset - 8192));
+        put(&disks[3], 4096, encode(&of, 4096)).await;
+        let array = opened(&disks).await;
+        let members = array.status().members;
+        let spare = members.iter().find(|member| member.name == "d").unwrap();
+        assert_eq!(spare.state, MemberState::Failed);
+        let why = spare.why.clone().unwrap();
+        assert!(why.contains("has no room for a bitmap"), "{why}");
         array.stop().await.unwrap();
     });
 }

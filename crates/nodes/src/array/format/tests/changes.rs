@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::encode::superblock;
 use super::{VERSIONS, mirror, place};
 use crate::array::format::{
-    Changes, Level, MEMBERS_MAX, PLACE_LEN, Role, Superblock, Version, decode, encode, features,
-    numbers_max, patch, written,
+    Changes, Form, Level, MEMBERS_MAX, PLACE_LEN, PolicyPlace, Role, Superblock, Version,
+    awaits_ppl, decode, encode, features, numbers_max, patch, written,
 };
 
 fn is_old(version: Version) -> bool {
@@ -213,6 +213,66 @@ fn a_bitmap_comes_and_goes() {
         }
         assert_eq!(read(version, &with), of);
         assert_eq!(patch(&with, version, &bitmap(None)), before);
+    }
+}
+
+#[test]
+fn a_superblock_says_that_logs_are_awaited_until_it_names_some_or_has_another_level() {
+    for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+        let at = place(version);
+        let of = Superblock {
+            level: Level::Raid5,
+            layout: 2,
+            chunk: 4096,
+            ..mirror(version, 1)
+        };
+        let with = |bytes: &[u8], policy| {
+            let changes = Changes {
+                policy: Some(policy),
+                ..Changes::default()
+            };
+            patch(bytes, version, &changes)
+        };
+        let form = |bytes: &[u8], level| {
+            let form = Form {
+                level,
+                layout: 2,
+                chunk: 4096,
+                data: of.data,
+                member_size: of.member_size,
+                drops_ppl: true,
+                reshape: None,
+            };
+            let changes = Changes {
+                form: Some(form),
+                ..Changes::default()
+            };
+            patch(bytes, version, &changes)
+        };
+        let log = Range::new(at + 8192, 1 << 20);
+        let logs = with(&encode(&of, at), PolicyPlace::Ppl(log));
+        assert_eq!(read(version, &logs).ppl, Some(log));
+        assert!(!awaits_ppl(version, &logs));
+        let awaiting = with(&logs, PolicyPlace::AwaitsPpl);
+        // A length without a place.
+        assert_eq!(awaiting[96..100], [0, 0, 0, 8]);
+        assert!(awaits_ppl(version, &awaiting));
+        let found = read(version, &awaiting);
+        assert_eq!((found.ppl, found.bitmap_at), (None, None));
+        assert!(!found.keeps_ppl());
+        // Commits while rows are moved leave it as it is.
+        assert!(awaits_ppl(version, &form(&awaiting, Level::Raid5)));
+        for last in [PolicyPlace::None, PolicyPlace::Bitmap(at + 8192)] {
+            assert!(!awaits_ppl(version, &with(&awaiting, last)));
+        }
+        assert!(!awaits_ppl(
+            version,
+            &with(&awaiting, PolicyPlace::Ppl(log))
+        ));
+        let six = form(&awaiting, Level::Raid6);
+        assert!(!awaits_ppl(version, &form(&six, Level::Raid5)));
+        // Logs that a level drops are not awaited.
+        assert!(!awaits_ppl(version, &form(&logs, Level::Raid5)));
     }
 }
 

@@ -20,6 +20,10 @@ pub(super) const CHECKSUM_AT: usize = 216;
 const SECONDS: u64 = (1 << 40) - 1;
 const WRITE_MOSTLY: u8 = 1;
 const FAIL_FAST: u8 = 2;
+/// Where the place of a bitmap or of a partial parity log is, of a superblock with neither: logs are made again once a reshape has ended. As a
+/// log it would have 1 MiB, and no place. Without the features Linux reads the field as little as mdadm does, and both keep it (`super_1_validate` and
+/// `super_1_sync` of drivers/md/md.c, super1.c); the bytes that are reserved, `pad0` and `pad3`, must be 0 (`super_1_load`).
+const AWAITS_PPL: [u8; 4] = [0, 0, 0, 8];
 
 /// Where the fields are that are both read and written.
 mod field {
@@ -162,6 +166,18 @@ pub(super) fn decode(
 pub(super) fn journal_tail(bytes: &[u8]) -> u64 {
     let sectors = bytes.get(field::REBUILT_TO..field::REBUILT_TO + 8);
     sectors.map_or(0, |field| Fields::of(field).u64(0).saturating_mul(SECTOR))
+}
+
+/// Whether partial parity logs are to be made again once a reshape has ended.
+pub(super) fn awaits_ppl(bytes: &[u8]) -> bool {
+    if !matches!(whole(bytes), Ok(Some(_))) {
+        return false;
+    }
+    let fields = Fields::of(bytes);
+    let kept = features::BITMAP | features::PPL | features::MULTIPLE_PPLS | features::JOURNAL;
+    fields.u32(field::FEATURES) & kept == 0
+        && Level::of(fields.i32(field::LEVEL)) == Level::Raid5
+        && fields.bytes(field::PPL_AT) == AWAITS_PPL
 }
 
 const fn role(number: u16) -> Role {

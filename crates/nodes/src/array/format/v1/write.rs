@@ -4,7 +4,9 @@ use super::super::{
     Changes, Form, Level, MAGIC, MEMBERS_MAX, PLACE_LEN, PolicyPlace, Reshape, Role, SECTOR,
     Superblock, features,
 };
-use super::{CHECKSUM_AT, FAIL_FAST, FIXED_LEN, WRITE_MOSTLY, checksum, field, role, whole};
+use super::{
+    AWAITS_PPL, CHECKSUM_AT, FAIL_FAST, FIXED_LEN, WRITE_MOSTLY, checksum, field, role, whole,
+};
 use crate::fields::{Fields, put};
 
 /// Bytes of the name.
@@ -222,8 +224,11 @@ fn put_states(b: &mut [u8], changes: &Changes<'_>) {
         );
     }
     if let Some(form) = &changes.form {
+        let before = bits;
         bits = form_features(bits, form);
-        if form.drops_ppl && !has_bitmap_or_ppl(bits) {
+        // What is not used says that logs are awaited, which level 5 alone has.
+        let is_stale = has_bitmap_or_ppl(before) || form.level != Level::Raid5;
+        if form.drops_ppl && is_stale && !has_bitmap_or_ppl(bits) {
             put(b, field::BITMAP_AT, [0; 4]);
         }
         put_form(b, form);
@@ -252,6 +257,10 @@ fn put_policy(b: &mut [u8], bits: u32, policy: PolicyPlace) -> u32 {
     put(b, field::BITMAP_AT, [0; 4]);
     match policy {
         PolicyPlace::None => bits,
+        PolicyPlace::AwaitsPpl => {
+            put(b, field::PPL_AT, AWAITS_PPL);
+            bits
+        }
         PolicyPlace::Bitmap(at) => {
             put(b, field::BITMAP_AT, away(superblock, at).to_le_bytes());
             bits | features::BITMAP
