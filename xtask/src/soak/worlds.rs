@@ -1,7 +1,7 @@
 //! `cargo xtask soak worlds`: many more of the seeded worlds than `cargo xtask test` plays.
 //!
 //! Every kind of world gets as many as `--count` says, from `--seed` on: of arrays (copies, superblocks 0.90, parity, partial parity logs, journals,
-//! reshapes, other levels), of two hosts, moves, caches, copies and clients. A world that fails is printed with its seed; another run from
+//! reshapes, other levels, other consistency policies), of two hosts, moves, caches, copies and clients. A world that fails is printed with its seed; another run from
 //! another seed on plays others.
 
 use anyhow::{Context, Result};

@@ -16,6 +16,7 @@
 //!   is refused only while its parity was being resynced.
 //! * With a journal all of it is there, too, and what was being written is, or is not, on all members.
 //! * Where a member is lost while parity is not known to fit, what was written since the open is there ([`member_loss`]).
+//! * Where members get another consistency policy, all that work have one in the end.
 //! * Where a disk lies about what is durable, only what others hold is owed.
 //!
 //! A world is a function of its seed: nothing in it comes from outside, neither time nor chance ([`record`] proves it). One
@@ -34,6 +35,7 @@ mod growth;
 mod member_loss;
 mod metadata;
 mod pace;
+mod policies;
 mod record;
 mod reshape_cases;
 mod reshapes;
@@ -67,8 +69,10 @@ const JOURNAL_FROM: u64 = 1 << 35;
 const RESHAPE_FROM: u64 = 1 << 36;
 /// Seeds from here on are worlds in which an array gets another level.
 const LEVEL_FROM: u64 = 1 << 37;
+/// Seeds from here on are worlds in which an array gets other consistency policies, and has bad sectors.
+const POLICY_FROM: u64 = 1 << 38;
 /// Where the seeds of each kind begin.
-const KINDS: [u64; 7] = [
+const KINDS: [u64; 8] = [
     0,
     OLD_FROM,
     PARITY_FROM,
@@ -76,6 +80,7 @@ const KINDS: [u64; 7] = [
     JOURNAL_FROM,
     RESHAPE_FROM,
     LEVEL_FROM,
+    POLICY_FROM,
 ];
 /// Tests that share the seeds before.
 const QUARTERS: u64 = 4;
@@ -93,9 +98,10 @@ struct Played {
 
 fn play(seed: u64) -> Played {
     if seed >= RESHAPE_FROM {
-        let mut world = match seed >= LEVEL_FROM {
-            true => ReshapeWorld::of_levels(seed),
-            false => ReshapeWorld::new(seed),
+        let mut world = match seed {
+            POLICY_FROM.. => ReshapeWorld::of_policies(seed),
+            LEVEL_FROM.. => ReshapeWorld::of_levels(seed),
+            _ => ReshapeWorld::new(seed),
         };
         let wrong = wrong_with(seed, world.run());
         return Played {
@@ -244,6 +250,30 @@ fn what_was_flushed_is_there_or_refused_by_name_in_the_other_half_of_worlds_with
 #[test]
 fn what_was_flushed_is_there_or_refused_by_name_in_worlds_with_another_level() {
     worlds_of(LEVEL_FROM, 1, WORLDS / 4);
+}
+
+#[test]
+fn what_was_flushed_is_there_or_refused_by_name_in_worlds_with_other_policies_and_bad_sectors() {
+    worlds_of(POLICY_FROM, 1, WORLDS / 4);
+}
+
+/// A promise about policies is worth what worlds have of them.
+#[test]
+fn arrays_get_other_policies_have_bad_sectors_and_lack_spares_in_worlds_of_these() {
+    let stories: Vec<String> = (POLICY_FROM..POLICY_FROM + TWICE)
+        .map(|seed| play(seed).story)
+        .collect();
+    for what in [
+        "policy Ppl: Ok",
+        "policy Bitmap: Ok",
+        "policy Resync: Ok",
+        "is damaged at",
+        "a spare, is absent",
+        "reshape: Ok",
+    ] {
+        let count = stories.iter().filter(|story| story.contains(what)).count();
+        assert!(count > 3, "of {TWICE} worlds {count} have: {what}");
+    }
 }
 
 /// A promise about levels is worth what worlds have of them.

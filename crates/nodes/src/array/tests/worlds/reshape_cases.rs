@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use block::Node;
+use block::{Node, Range};
 use testkit::MemDisk;
 
 use super::world::options;
-use crate::array::format::Level;
-use crate::array::redundant::tests::kit::Recipe;
+use crate::array::format::{self, Level, Version};
+use crate::array::redundant::RedundantArray;
+use crate::array::redundant::tests::kit::{Recipe, SUPERBLOCK};
 use crate::array::tests::level::make_striped;
 use crate::array::tests::open::candidates;
 use crate::array::tests::reshape::Case;
@@ -88,4 +89,26 @@ pub(super) async fn begin_change(
         Some(level) => array.change_level(level).await,
         None => array.reshape(shape).await,
     }
+}
+
+/// What is to be done in the background, where there is anything.
+pub(super) async fn work(array: &Array) -> Result<(), ArrayError> {
+    match array.by_hand_if_any() {
+        Some(by_hand) => by_hand.work().await,
+        None => Ok(()),
+    }
+}
+
+/// Whether a disk has no superblock any more.
+pub(super) fn is_released(image: &[u8]) -> bool {
+    let start = Range::new(0, SUPERBLOCK).len_usize();
+    let found = format::decode(Version::V1_2, SUPERBLOCK, &image[start..start + 4096]);
+    matches!(found, Ok(None))
+}
+
+/// Whether parity is known to fit.
+pub(super) fn is_synced(redundant: &Option<Arc<RedundantArray>>) -> bool {
+    redundant
+        .as_ref()
+        .is_none_or(|array| array.needed(0).is_none())
 }

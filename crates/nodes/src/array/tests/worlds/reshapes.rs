@@ -16,12 +16,12 @@ use super::end::forget_missing;
 use super::expected_content::Owed;
 use super::pace::Pace;
 use super::record::Record;
-use super::reshape_cases::{begin_change, images, level_cases, spared};
+use super::reshape_cases::{
+    begin_change, images, is_released, is_synced, level_cases, spared, work,
+};
 use super::world::{End, Wrong, candidate, options};
 use crate::array::external_input::given::Given;
-use crate::array::format::{self, Level, Version};
-use crate::array::redundant::RedundantArray;
-use crate::array::redundant::tests::kit::SUPERBLOCK;
+use crate::array::format::Level;
 use crate::array::tests::reshape::{Case, cases};
 use crate::array::{Array, ArrayError, ArrayOptions, SyncKind, open};
 
@@ -36,31 +36,10 @@ const SECTORS_MAX: u64 = 40;
 
 /// A disk that may be lost.
 #[derive(Debug)]
-struct Disk {
-    name: String,
-    image: Vec<u8>,
-    is_here: bool,
-}
-
-/// What is to be done in the background, where there is anything.
-async fn work(array: &Array) -> Result<(), ArrayError> {
-    match array.by_hand_if_any() {
-        Some(by_hand) => by_hand.work().await,
-        None => Ok(()),
-    }
-}
-
-/// Whether a disk has no superblock any more.
-fn is_released(image: &[u8]) -> bool {
-    let start = Range::new(0, SUPERBLOCK).len_usize();
-    let found = format::decode(Version::V1_2, SUPERBLOCK, &image[start..start + 4096]);
-    matches!(found, Ok(None))
-}
-
-fn is_synced(redundant: &Option<Arc<RedundantArray>>) -> bool {
-    redundant
-        .as_ref()
-        .is_none_or(|array| array.needed(0).is_none())
+pub(super) struct Disk {
+    pub(super) name: String,
+    pub(super) image: Vec<u8>,
+    pub(super) is_here: bool,
 }
 
 /// Disks, and what the array on them owes.
@@ -69,8 +48,16 @@ pub(super) struct ReshapeWorld {
     case: Case,
     /// It gets this level, and keeps its form.
     level: Option<Level>,
-    rng: fastrand::Rng,
-    disks: Vec<Disk>,
+    /// It gets other consistency policies, and has bad sectors.
+    pub(super) changes_policy: bool,
+    pub(super) rng: fastrand::Rng,
+    pub(super) disks: Vec<Disk>,
+    /// Those of the life that it lives.
+    pub(super) wires: Vec<(String, Arc<Wire>)>,
+    /// A spare is absent in this life: no other form is begun then.
+    pub(super) is_spare_absent: bool,
+    /// A sector went bad in this life.
+    pub(super) is_damaged: bool,
     owed: Owed,
     pace: Arc<Pace>,
     record: Arc<Record>,
@@ -98,6 +85,16 @@ impl ReshapeWorld {
             let _given = Given::by(seed);
             images(&case).await
         });
+        Self::with_images(seed, rng, case, level, images)
+    }
+
+    pub(super) fn with_images(
+        seed: u64,
+        rng: fastrand::Rng,
+        case: Case,
+        level: Option<Level>,
+        images: Vec<Vec<u8>>,
+    ) -> Self {
         let disks = images.into_iter().enumerate().map(|(number, image)| Disk {
             name: format!("disk{number}"),
             image,
@@ -105,6 +102,10 @@ impl ReshapeWorld {
         });
         Self {
             disks: disks.collect(),
+            changes_policy: false,
+            wires: Vec::new(),
+            is_spare_absent: false,
+            is_damaged: false,
             owed: Owed::new(case.sizes()[0], true),
             pace: Arc::new(Pace::of(seed)),
             record: Arc::default(),
@@ -123,11 +124,11 @@ impl ReshapeWorld {
         self.record.number()
     }
 
-    fn log(&mut self, what: impl Into<String>) {
+    pub(super) fn log(&mut self, what: impl Into<String>) {
         self.story.push(what.into());
     }
 
-    fn lost(&self) -> usize {
+    pub(super) fn lost(&self) -> usize {
         self.disks.iter().filter(|disk| !disk.is_here).count()
     }
 
@@ -155,16 +156,22 @@ impl ReshapeWorld {
         self.end_well().await
     }
 
-    fn plug(&mut self, power: &Arc<Power>) -> Vec<(String, Arc<Wire>)> {
+    /// All disks that are here, but for one that is absent.
+    fn plug(&mut self, power: &Arc<Power>, absent: Option<&str>) -> Vec<(String, Arc<Wire>)> {
         let mut wires = Vec::new();
         // The disk that has parity alone is released with another level; these arrays have superblocks of one version.
         let may_be_released = self.level.is_some();
-        let is_used = |disk: &&Disk| disk.is_here && !(may_be_released && is_released(&disk.image));
+        let is_used = |disk: &&Disk| {
+            let is_there = disk.is_here && absent != Some(disk.name.as_str());
+            is_there && !(may_be_released && is_released(&disk.image))
+        };
         for disk in self.disks.iter().filter(is_used) {
             let crash = CrashDisk::from_bytes(disk.image.clone());
             let crash = crash.interleaved(self.rng.u64(..));
             wires.push((disk.name.clone(), Wire::new(crash, power.clone())));
         }
+        self.wires.clone_from(&wires);
+        (self.is_spare_absent, self.is_damaged) = (absent.is_some(), false);
         wires
     }
 
@@ -187,7 +194,9 @@ impl ReshapeWorld {
                 // With logs the name is another one until a reshape has dropped them.
                 let why = error.to_string();
                 let is_dirty = why.contains("was being written when it stopped")
-                    || self.has_logs() && why.contains("kept no partial parity log");
+                    || self.has_logs() && why.contains("kept no partial parity log")
+                    || self.changes_policy
+                        && why.contains("was getting another consistency policy");
                 self.log(format!("refused: {error}"));
                 match is_dirty && self.lost() > 0 {
                     true => Ok(None),
@@ -197,9 +206,9 @@ impl ReshapeWorld {
         }
     }
 
-    /// Whether members keep partial parity logs before a reshape.
+    /// Whether members keep partial parity logs before a reshape, or may.
     pub(super) const fn has_logs(&self) -> bool {
-        self.case.recipe.ppl.is_some()
+        self.case.recipe.ppl.is_some() || self.changes_policy
     }
 
     /// Nothing is known of what was being written on missing members of an array that had logs.
@@ -216,7 +225,8 @@ impl ReshapeWorld {
     /// One life; false if nothing is owed after it.
     async fn live(&mut self, steps: u64) -> Result<bool, Wrong> {
         let power = Power::new(steps, self.pace.clone(), self.record.clone());
-        let wires = self.plug(&power);
+        let absent = self.absent_spare();
+        let wires = self.plug(&power, absent.as_deref());
         self.log(format!("a life of {steps} steps"));
         let opened = tokio::select! {
             biased;
@@ -328,6 +338,9 @@ impl ReshapeWorld {
 
     /// Begins something.
     fn begin(&mut self, array: &Arc<Array>, doing: &mut Doing) {
+        if self.begin_policy(array, doing) {
+            return;
+        }
         let redundant = array.by_hand_if_any().map(|by_hand| by_hand.array.clone());
         let array = array.clone();
         let (shape, level) = (self.case.shape, self.level);
@@ -341,9 +354,14 @@ impl ReshapeWorld {
             10..18 => "move rows",
             18 => "mark clean",
             19 => "sweep",
+            20..22 if self.is_spare_absent => return,
             20..22 => "reshape",
             // What parity alone has is lost where that is not known to fit.
-            22 if self.can_spare() && is_synced(&redundant) && self.rng.u8(0..4) == 0 => {
+            22 if !self.is_damaged
+                && self.can_spare()
+                && is_synced(&redundant)
+                && self.rng.u8(0..4) == 0 =>
+            {
                 return self.fail(&array, doing);
             }
             22 => return,
@@ -420,7 +438,7 @@ impl ReshapeWorld {
     /// Everything works: the array gets its form, and parity fits.
     async fn end_well(&mut self) -> Result<(), Wrong> {
         let power = Power::new(u64::MAX, self.pace.clone(), self.record.clone());
-        let wires = self.plug(&power);
+        let wires = self.plug(&power, None);
         self.log("the end");
         let Some(array) = self.open(&wires, options()).await? else {
             return Ok(());
@@ -450,6 +468,7 @@ impl ReshapeWorld {
             return Err("the reshape does not end".to_owned());
         }
         self.look(&array, "when it was reshaped").await?;
+        self.check_policies(&array)?;
         if self.lost() > 0 {
             return Ok(());
         }
