@@ -54,6 +54,11 @@ pub(super) fn is_over(error: &IoError) -> bool {
     is_timeout(error) || is_not_ours(error)
 }
 
+/// Whether `error` is the answer of a disk that works, and cannot read or write there.
+pub(super) fn is_unreadable(error: &IoError) -> bool {
+    error.errno == Errno::Io && !is_over(error)
+}
+
 /// A member as requests reach it. Ranges are of its data.
 #[derive(Debug)]
 pub(in crate::array) struct Target {
@@ -342,7 +347,7 @@ impl Target {
     }
 
     /// The flags that the disk knows, and whether it must be flushed behind the write instead.
-    fn durably(&self, flags: WriteFlags) -> (WriteFlags, bool) {
+    pub(super) fn durably(&self, flags: WriteFlags) -> (WriteFlags, bool) {
         if flags.contains(WriteFlags::FUA) && self.disk.geometry().fua == Support::None {
             return (flags - WriteFlags::FUA, true);
         }
@@ -351,7 +356,7 @@ impl Target {
 
     /// Whether what it answered is for its log of bad blocks, if it has one: a disk that works cannot read or write there.
     pub(super) fn may_log(&self, error: &IoError) -> bool {
-        !self.fail_fast && error.errno == Errno::Io && !is_over(error)
+        !self.fail_fast && is_unreadable(error)
     }
 
     /// Notes whether no other member holds what it does.

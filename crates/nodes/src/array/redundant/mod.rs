@@ -6,7 +6,7 @@
 //!           └─ overlapping changes, and windows of a resync, in order of arrival ┘
 //! ```
 //!
-//! `layout`, `placement`, `phase`, `ledger`, `member_table`, `bits`, `fitting_columns`, `range_locks`, `read_balance`, `read_errors`, `view`, `state` and `plan` are pure: they decide. `commit` writes what members must
+//! `layout`, `placement`, `phase`, `ledger`, `member_table`, `bits`, `fitting_columns`, `halves`, `range_locks`, `read_balance`, `read_errors`, `view`, `state` and `plan` are pure: they decide. `commit` writes what members must
 //! know; `write`, `answers`, `bad_places`, `read` and `flush` carry out requests; `windows` is the interface of background work.
 //!
 //! # Invariants
@@ -50,6 +50,7 @@ mod extents;
 mod fitting_columns;
 mod flush;
 mod form;
+mod halves;
 pub(in crate::array) mod layout;
 mod ledger;
 mod level;

@@ -8,6 +8,7 @@
 //! * What cannot be read is rewritten from another copy, and read again; a member on which that fails has failed.
 //!   Read-only arrays are left as they are.
 //! * A member on which that is done too often ([`super::read_errors`]) has failed, where others have what it holds.
+//! * What the first member that is asked can read is read without an allocation of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,9 +19,10 @@ use futures_util::future::try_join_all;
 use smallvec::SmallVec;
 
 use super::RedundantArray;
+use super::halves::Halves;
 use super::layout::{Copy, Piece};
 use super::member_table::Failing;
-use super::members::{SlotId, Target, is_over, is_timeout};
+use super::members::{SlotId, Target, is_over, is_timeout, is_unreadable};
 use super::range_locks::{Cancelled, Kind};
 use super::read_balance::{ReadRank, choose};
 use super::read_errors::READ_ERRORS_MAX;
@@ -105,10 +107,11 @@ impl RedundantArray {
         if self.layout().parity().is_some() {
             return self.read_rows(range).await;
         }
-        let pieces = self.view().pieces(range);
-        if let [only] = pieces.as_slice() {
-            return self.read_piece(only).await;
+        let view = self.view();
+        if let Some(only) = view.only_piece(range) {
+            return self.read_piece(&only).await;
         }
+        let pieces = view.pieces(range);
         let reads = pieces.iter().map(|piece| self.read_piece(piece));
         Ok(try_join_all(reads).await?.into_iter().flatten().collect())
     }
@@ -116,30 +119,40 @@ impl RedundantArray {
     /// Reads what lies together on each member that has it. Where none has all of it each may lack another part: it is read in
     /// halves then, down to blocks.
     async fn read_piece(&self, piece: &Piece) -> Result<IoBufs, IoError> {
+        match self.read_and_repair(piece).await {
+            Err(error) if is_unreadable(&error) => Box::pin(self.read_halves(piece, error)).await,
+            answer => answer,
+        }
+    }
+
+    /// Reads a piece of which no member has all, as `error` says, in parts.
+    async fn read_halves(&self, piece: &Piece, error: IoError) -> Result<IoBufs, IoError> {
         let unit = BLOCK_MIN.max(self.geometry().block_size.into());
         let mut data = IoBufs::new();
-        let mut open = vec![piece.range];
-        while let Some(range) = open.pop() {
-            let piece = &piece.part(range);
-            let error = match self.read_any(piece, Which::Any, None).await {
-                Ok(found) => {
-                    for (slot, error) in found.tried {
-                        self.repair_read_error(piece, slot, error).await;
-                    }
-                    data.extend(found.data);
-                    continue;
-                }
-                Err(error) => error,
+        let mut halves = Halves::new(piece.range, unit);
+        // The whole was read.
+        let mut known = Some(error);
+        while let Some(range) = halves.next() {
+            let read = match known.take() {
+                Some(error) => Err(error),
+                None => self.read_and_repair(&piece.part(range)).await,
             };
-            let half = (range.len / 2).next_multiple_of(unit);
-            let is_bad = error.errno == Errno::Io && !is_over(&error);
-            if !is_bad || half >= range.len {
-                return Err(error);
+            match read {
+                Ok(found) => data.extend(found),
+                Err(error) if is_unreadable(&error) && halves.halve(range) => {}
+                Err(error) => return Err(error),
             }
-            let second = Range::new(range.offset + half, range.len - half);
-            open.extend([second, Range::new(range.offset, half)]);
         }
         Ok(data)
+    }
+
+    /// Reads a copy that can be read, and repairs those that could not be.
+    async fn read_and_repair(&self, piece: &Piece) -> Result<IoBufs, IoError> {
+        let found = self.read_any(piece, Which::Any, None).await?;
+        for (slot, error) in found.tried {
+            self.repair_read_error(piece, slot, error).await;
+        }
+        Ok(found.data)
     }
 
     /// Reads a copy that can be read, but not of `without`; with the members that could not be read on the way.

@@ -75,6 +75,12 @@ impl View {
         }
     }
 
+    /// All of `range`, where that is one piece, and no member has places that cannot be read.
+    pub(super) fn only_piece(&self, range: Range) -> Option<Piece> {
+        let piece = self.no_bad.then(|| self.layout.piece(range))?;
+        (piece.range == range).then_some(piece)
+    }
+
     /// `range`, piece by piece; each of them can be read whole of a member, or not at all.
     pub(in crate::array) fn pieces(&self, range: Range) -> Vec<Piece> {
         let mut pieces = Vec::new();

@@ -32,11 +32,11 @@ use super::super::super::parity::plan::{Bytes, footprint, run, single};
 use super::super::super::parity::unreadable::Ranges;
 use super::super::super::{ArrayEvent, ReshapeLosses};
 use super::super::RedundantArray;
-use super::super::members::is_over;
+use super::super::members::is_unreadable;
 use super::super::row_section::RowSection;
 use super::Rows;
 use super::columns::Columns;
-use super::sync::{Narrowing, RowStop};
+use super::sync::{RowStop, halves};
 use crate::zeroes::zeroes;
 
 /// Places of one window that may be lost: a log has no room for more.
@@ -116,7 +116,7 @@ impl RedundantArray {
         let all = footprint(&section.layout, range);
         let columns = Columns::of(self, section, all);
         let is_complete = !columns.lost.touches_any(all);
-        let mut open = Narrowing::new(&columns, range);
+        let mut open = halves(&columns, range);
         while let Some(range) = open.next() {
             let error = match SpanReader(&columns).read(range, is_complete).await {
                 Ok(data) => {
@@ -157,7 +157,7 @@ impl RedundantArray {
             let Err(error) = columns.ask(bytes).await else {
                 continue;
             };
-            if error.errno != Errno::Io || is_over(&error) {
+            if !is_unreadable(&error) {
                 return false;
             }
         }

@@ -18,6 +18,7 @@ use super::super::super::parity::member_reads::SpanSource;
 use super::super::super::parity::plan::Bytes;
 use super::super::super::parity::stripe_compute::parities_of;
 use super::super::RedundantArray;
+use super::super::halves::Halves;
 use super::super::members::Target;
 use super::super::range_locks::Kind;
 use super::super::row_section::RowSection;
@@ -137,35 +138,23 @@ struct LostBlocks {
     error: IoError,
 }
 
-/// What of a row is still to be worked on: in halves where data are lost, down to the blocks that are.
-pub(super) struct Narrowing {
-    unit: u64,
-    open: Vec<Range>,
+/// All of `range` of a row, in halves where data are lost, down to the blocks that are.
+pub(super) fn halves(columns: &Columns<'_>, range: Range) -> Halves {
+    Halves::new(range, FINEST.max(columns.block_size().into()))
+}
+
+/// What of a row is still to be worked on, and what is lost.
+struct Narrowing {
+    halves: Halves,
     lost: Vec<LostBlocks>,
 }
 
 impl Narrowing {
-    pub(super) fn new(columns: &Columns<'_>, range: Range) -> Self {
+    fn new(columns: &Columns<'_>, range: Range) -> Self {
         Self {
-            unit: FINEST.max(columns.block_size().into()),
-            open: vec![range],
+            halves: halves(columns, range),
             lost: Vec::new(),
         }
-    }
-
-    pub(super) fn next(&mut self) -> Option<Range> {
-        self.open.pop()
-    }
-
-    /// Works on `range` in halves. False: it is as small as one can be.
-    pub(super) fn halve(&mut self, range: Range) -> bool {
-        let half = (range.len / 2).next_multiple_of(self.unit);
-        if half >= range.len {
-            return false;
-        }
-        let second = Range::new(range.offset + half, range.len - half);
-        self.open.extend([second, Range::new(range.offset, half)]);
-        true
     }
 
     /// `range` was not worked on. Where a whole member is lost, and parity too, that is all: halves are no better.
@@ -181,7 +170,7 @@ impl Narrowing {
         if columns.lost.is_unsynced(range) && columns.lacks_member(range) {
             return Err(RowStop::Lost(error));
         }
-        if !self.halve(range) {
+        if !self.halves.halve(range) {
             self.lost.push(LostBlocks { range, error });
         }
         Ok(())
@@ -198,7 +187,7 @@ async fn check_blocks(
 ) -> Result<(Vec<Range>, Vec<LostBlocks>), RowStop> {
     let mut blocks = Narrowing::new(columns, range);
     let mut differ = Vec::new();
-    while let Some(range) = blocks.next() {
+    while let Some(range) = blocks.halves.next() {
         match check_row(array, columns, row, range, repair).await {
             Ok(found) => differ.extend(found),
             // Nothing would be computed from it.
@@ -375,7 +364,7 @@ async fn rebuild_blocks(
     target: &Target,
 ) -> Result<Vec<LostBlocks>, RowStop> {
     let mut blocks = Narrowing::new(columns, place.range);
-    while let Some(range) = blocks.next() {
+    while let Some(range) = blocks.halves.next() {
         match columns.compute(row, range, place.part).await {
             Ok(data) => {
                 let written = array.write_copy(target, columns.place(range), data);
