@@ -165,9 +165,7 @@ impl Array {
     /// Its events from now on. A listener that is too slow misses the oldest.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<ArrayEvent> {
-        if let EnginePath::Gated(_, interface) = &self.path {
-            return interface.events.subscribe();
-        }
+        // An engine that takes over sends its events to the same listeners.
         match &*self.engine() {
             Kind::Striped(striped) => striped.events(),
             Kind::Parity(parity) => parity.events(),

@@ -28,12 +28,13 @@ mod takeover;
 #[cfg(test)]
 mod tests;
 
-use block::{IoBufs, Node, Range, WriteFlags};
+use block::{IoBufs, Range, WriteFlags};
 
 use super::ArrayError;
 use super::create::write::wipe;
 use super::format::{self, Changes, Level, Version};
 use super::member::Member;
+use crate::guard::flush;
 
 use self::left_behind::catch_up;
 pub(super) use self::left_behind::{finish, with_level};
@@ -105,11 +106,4 @@ async fn write_bytes(member: &mut Member, bytes: Vec<u8>) -> Result<(), ArrayErr
     flush(disk).await.map_err(failed)?;
     member.bytes = bytes;
     Ok(())
-}
-
-async fn flush(disk: &Node) -> Result<(), block::IoError> {
-    match disk.geometry().flush.any() {
-        true => disk.flush().await,
-        false => Ok(()),
-    }
 }

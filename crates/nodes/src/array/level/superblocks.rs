@@ -124,17 +124,13 @@ fn holders(assembly: &Assembly) -> impl Iterator<Item = &Member> {
 
 /// The form that it has, where each member uses as much.
 fn form_of(assembly: &Assembly) -> Result<LevelForm, ArrayError> {
-    let mut forms = holders(assembly).map(|member| LevelForm::of(&member.superblock));
-    let Some(first) = forms.next() else {
-        return Err(ArrayError::refused("the array has no member", None));
-    };
-    if forms.any(|other| other.member_size != first.member_size) {
-        return Err(ArrayError::refused(
+    let form = LevelForm::of_all(holders(assembly).map(|member| &member.superblock));
+    form.ok_or_else(|| {
+        ArrayError::refused(
             "the members differ in size: only a stripe that uses as much of each changes its level",
             "make a new array and copy it",
-        ));
-    }
-    Ok(first)
+        )
+    })
 }
 
 /// Refuses what is not at rest, or keeps what the level cannot have.

@@ -48,6 +48,16 @@ impl LevelForm {
         }
     }
 
+    /// What the superblocks of all members say, where each of them uses as much. `None`: they do not, or there is none.
+    pub(in crate::array) fn of_all<'a>(
+        superblocks: impl IntoIterator<Item = &'a Superblock>,
+    ) -> Option<Self> {
+        let mut forms = superblocks.into_iter().map(Self::of);
+        let first = forms.next()?;
+        let are_alike = forms.all(|other| other.member_size == first.member_size);
+        are_alike.then_some(first)
+    }
+
     /// The number that superblocks have for its layout.
     pub(super) const fn layout_number(&self, from: Level) -> u32 {
         match (from, self.level) {
