@@ -29,11 +29,8 @@ use super::{
 };
 use crate::guard::{admit, flush};
 use crate::lent_files::LentFiles;
-use crate::zeroes::zeroes;
+use crate::zeroes::zero_pieces;
 use crate::{Linear, Segment, Stripe};
-
-/// Zeroes that are written together, where members cannot zero.
-const ZEROES_LEN: u64 = 1 << 20;
 
 /// An array without copies.
 #[derive(Debug)]
@@ -193,14 +190,19 @@ impl Striped {
             let operation = Operation::WriteZeroes;
             return Err(IoError::new(Errno::NotSupported, operation, Some(range)));
         }
-        let mut rest = range;
-        while !rest.is_empty() {
-            let part = Range::new(rest.offset, rest.len.min(ZEROES_LEN));
-            let data = zeroes(part.len_usize());
-            self.write(part, data, flags & WriteFlags::FUA).await?;
-            rest = Range::new(part.end(), rest.end() - part.end());
+        let is_durable = !flags.contains(WriteFlags::FUA) || self.disk.geometry().fua.any();
+        let flags = match is_durable {
+            true => flags & WriteFlags::FUA,
+            false => WriteFlags::empty(),
+        };
+        for (part, data) in zero_pieces(range) {
+            self.write(part, data, flags).await?;
         }
-        Ok(())
+        match is_durable {
+            true => Ok(()),
+            // Of all pieces at once.
+            false => self.flush().await,
+        }
     }
 
     fn admit(&self, operation: Operation, range: Range) -> Result<(), IoError> {
@@ -221,15 +223,12 @@ impl Striped {
 
 /// Whether an array of these members may get parity: a stripe that uses as much of each.
 fn may_get_parity(facts: &Facts, members: &[Member]) -> bool {
-    let mut forms = members
-        .iter()
-        .map(|member| LevelForm::of(&member.superblock));
-    let Some(first) = forms.next().filter(|form| form.level == Level::Raid0) else {
-        return false;
-    };
-    may_change(facts.level, facts.version)
-        && takeover(first, Level::Raid5).is_ok()
-        && forms.all(|other| other.member_size == first.member_size)
+    let form = LevelForm::of_all(members.iter().map(|member| &member.superblock));
+    form.is_some_and(|form| {
+        form.level == Level::Raid0
+            && may_change(facts.level, facts.version)
+            && takeover(form, Level::Raid5).is_ok()
+    })
 }
 
 /// How RAID 0 begins its zones, by the superblocks or by the options.

@@ -7,6 +7,7 @@ mod growth_refusals;
 mod level;
 mod level_in_use;
 mod level_refusals;
+mod level_zeroes;
 mod life;
 mod open;
 mod parity_trust;

@@ -52,10 +52,7 @@ use self::seek::Seeks;
 use self::state::Pace;
 use self::sync::Syncs;
 use crate::guard::{admit, assert_checked, assert_len, len_of};
-use crate::zeroes::zeroes;
-
-/// Zeroes written per request to the engine where nothing zeroes faster, bytes.
-const ZEROES_LEN_MAX: u64 = 1 << 20;
+use crate::zeroes::zero_pieces;
 
 /// How a disk file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -183,8 +180,8 @@ impl File {
     }
 
     async fn write_zeroes_at(&self, range: Range) -> io::Result<()> {
-        for piece in plan::pieces(range, ZEROES_LEN_MAX) {
-            self.write_at(piece, zeroes(piece.len_usize())).await?;
+        for (piece, data) in zero_pieces(range) {
+            self.write_at(piece, data).await?;
         }
         Ok(())
     }

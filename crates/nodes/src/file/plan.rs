@@ -31,13 +31,6 @@ pub(super) fn split(range: Range, align: u64) -> AlignedParts {
     }
 }
 
-/// Cuts `range` into pieces of at most `len_max`.
-pub(super) fn pieces(range: Range, len_max: u64) -> impl Iterator<Item = Range> {
-    let starts =
-        (range.offset..range.end()).step_by(usize::try_from(len_max).unwrap_or(usize::MAX));
-    starts.map(move |start| Range::new(start, len_max.min(range.end() - start)))
-}
-
 /// A way to zero without writing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zeroing {

@@ -23,15 +23,12 @@ use super::range_locks::{Cancelled, Kind, Turn, TurnState};
 use super::state::State;
 use super::view::{Holder, View};
 use crate::blocks::slice;
-use crate::zeroes::zeroes;
+use crate::zeroes::zero_pieces;
 
 /// Changes under way, or waiting for their turns; more of them wait for these, in order.
 pub(super) const CHANGES_MAX: usize = 256;
 /// Changes that were cancelled; with more of them the next one settles first.
 const CANCELLED_MAX: usize = 64;
-
-/// Zeroes that are written together, where a member cannot zero.
-const ZEROES_LEN: u64 = 1 << 20;
 
 /// What is done to a range.
 #[derive(Debug, Clone)]
@@ -319,13 +316,12 @@ async fn write_zeroes(target: &Target, within: Range, flags: WriteFlags) -> Resu
             answer => return answer,
         }
     }
-    let flags = flags & WriteFlags::FUA;
-    let mut rest = within;
-    while !rest.is_empty() {
-        let part = Range::new(rest.offset, rest.len.min(ZEROES_LEN));
-        let data = zeroes(part.len_usize());
+    let (flags, flush) = target.durably(flags & WriteFlags::FUA);
+    for (part, data) in zero_pieces(within) {
         target.write(part, data, flags).await?;
-        rest = Range::new(part.end(), rest.end() - part.end());
     }
-    Ok(())
+    match flush {
+        true => target.flush().await,
+        false => Ok(()),
+    }
 }

@@ -29,18 +29,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn pieces_cover_a_range_once(offset in 0_u64..10_000, len in 0_u64..10_000, len_max in 1_u64..3000) {
-        let range = Range::new(offset, len);
-        let mut at = offset;
-        for piece in plan::pieces(range, len_max) {
-            prop_assert_eq!(piece.offset, at);
-            prop_assert!(piece.len > 0 && piece.len <= len_max);
-            at = piece.end();
-        }
-        prop_assert_eq!(at, range.end());
-    }
-
     /// `blocks` says which blocks of a file hold data; the file may end before or behind the range. However the search is cut.
     #[test]
     fn extents_report_the_allocation(blocks in prop::collection::vec(any::<bool>(), 0..20), offset in 0_u64..400, len in 0_u64..400, seeks in 1_usize..30) {

@@ -26,10 +26,7 @@ use super::super::member_table::Failing;
 use super::super::members::{SlotId, Target};
 use super::super::state::State;
 use super::ppl_log::PartialParityLogs;
-use crate::zeroes::zeroes;
-
-/// Zeroes that are written together.
-const ZEROES_LEN: u64 = 1 << 20;
+use crate::zeroes::{zero_pieces, zeroes};
 
 /// Whether logs are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,13 +126,9 @@ impl RedundantArray {
         // What is left of old headers would be replayed as long as there is one before them.
         let none = invalid_header();
         target.write_at(first, none, WriteFlags::FUA).await?;
-        let mut at = first.end();
-        while at < space.place.end() {
-            let len = ZEROES_LEN.min(space.place.end() - at);
-            let data = zeroes(Range::new(at, len).len_usize());
-            let place = Range::new(at, len);
+        let rest = space.place.end().saturating_sub(first.end());
+        for (place, data) in zero_pieces(Range::new(first.end(), rest)) {
             target.write_at(place, data, WriteFlags::empty()).await?;
-            at += len;
         }
         target.flush().await?;
         let header = PplHeader::empty(logs.signature).encode();
