@@ -6,6 +6,7 @@ mod divergence;
 mod growth_refusals;
 mod level;
 mod level_in_use;
+mod level_races;
 mod level_refusals;
 mod level_zeroes;
 mod life;

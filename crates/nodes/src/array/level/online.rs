@@ -14,6 +14,7 @@
 //! * What is refused is refused before the gate is held, and checked again behind it.
 //! * Requests wait for a bounded time until nothing is under way; where that takes longer the level stays as it is.
 //! * An engine takes over only when all members have its level, durably, and was opened from what they say.
+//! * Superblocks that are written here are read once the engine of before writes none any more: no commit is under way, and none begins.
 //! * A change goes on to its end in a task of the array: a caller that leaves does not end it.
 
 use std::panic::resume_unwind;
@@ -27,6 +28,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::super::assembly::Assembly;
 use super::super::engine_cell::HeldGate;
 use super::super::format::Level;
+use super::super::interface::ArrayInterface;
 use super::super::node::{Array, EnginePath, Kind};
 use super::super::open::{assembled, open_engine};
 use super::super::striped::Striped;
@@ -58,6 +60,8 @@ impl Drop for LendsNothing<'_> {
 /// An array without requests under way, until this is dropped.
 struct HeldArray<'a> {
     gate: HeldGate<'a, Kind>,
+    /// What callers see, and keep where another engine takes over.
+    interface: &'a ArrayInterface,
     _lends_nothing: LendsNothing<'a>,
 }
 
@@ -119,24 +123,23 @@ impl Array {
         let mut assembly = self.read_again(members.collect()).await?;
         let change = LevelChange::plan(&assembly, level)?;
         // Where it fails the stripe goes on: all data lie where they did.
-        let (_, engine) = self.write_level(change, &mut assembly).await?;
+        let (_, engine) = self.write_level(&held, change, &mut assembly).await?;
         self.take_over(&held, engine).await?;
-        if let EnginePath::Gated(_, interface) = &self.path {
-            // There may be no listener.
-            drop(interface.events.send(ArrayEvent::DegradedArray));
-        }
+        // There may be no listener.
+        drop(held.interface.events.send(ArrayEvent::DegradedArray));
         Ok(())
     }
 
     /// Gives members their superblocks, and opens the engine of that level. Where it fails they have those of before.
     async fn write_level(
         &self,
+        held: &HeldArray<'_>,
         change: LevelChange,
         assembly: &mut Assembly,
     ) -> Result<(WrittenLevel, Kind), ArrayError> {
         let written = change.write(assembly).await?;
         let members = assembly.members_mut().map(|member| member.candidate());
-        match self.open_engine(members.collect()).await {
+        match self.open_engine(held, members.collect()).await {
             Ok(engine) => Ok((written, engine)),
             Err(error) => {
                 written.undo(assembly).await;
@@ -150,9 +153,11 @@ impl Array {
         let own = self.own.clone();
         drop(engine::spawn(async move {
             loop {
-                let is_finished = match events.recv().await {
+                let may_be_finished = match events.recv().await {
                     Ok(ArrayEvent::RebuildFinished { kind, .. }) => kind == SyncKind::Reshape,
-                    Ok(_) | Err(RecvError::Lagged(_)) => false,
+                    Ok(_) => false,
+                    // Its end may be among the events that were missed.
+                    Err(RecvError::Lagged(_)) => true,
                     Err(RecvError::Closed) => return,
                 };
                 let Some(array) = own.upgrade() else {
@@ -161,7 +166,7 @@ impl Array {
                 if array.is_stopped.load(Ordering::Acquire) {
                     return;
                 }
-                if !is_finished || array.is_reshaping() {
+                if !may_be_finished || array.is_reshaping() {
                     continue;
                 }
                 let name = array.status().name;
@@ -174,9 +179,14 @@ impl Array {
         }));
     }
 
+    /// Whether rows are moved, or the job that moved them has not ended.
     fn is_reshaping(&self) -> bool {
         match &*self.engine() {
-            Kind::Redundant(array) => array.array.is_reshaping(),
+            Kind::Redundant(array) => {
+                let sync = array.status().sync;
+                let is_running = sync.is_some_and(|sync| sync.kind == SyncKind::Reshape);
+                is_running || array.array.is_reshaping()
+            }
             Kind::Striped(_) | Kind::Parity(_) => false,
         }
     }
@@ -185,19 +195,19 @@ impl Array {
     /// parity and spares are released.
     async fn give_up_parity(&self, held: &HeldArray<'_>, array: &Kept) -> Result<(), ArrayError> {
         let level = Level::Raid0;
-        let _at_rest = array.at_rest(level).await?;
+        // From here on superblocks are written here, and by no commit: what is read of them is what they say.
+        let at_rest = array.at_rest(level).await?;
         let mut assembly = self.read_again(array.candidates()).await?;
         let change = LevelChange::plan(&assembly, level)?;
-        // From here on superblocks are written here, and by no commit.
-        array.array.retire();
-        let (written, engine) = match self.write_level(change, &mut assembly).await {
+        let (written, engine) = match self.write_level(held, change, &mut assembly).await {
             Ok(done) => done,
             Err(error) => {
-                array.array.resume().await;
+                at_rest.resume().await;
                 return Err(error);
             }
         };
         array.leave();
+        at_rest.retire();
         self.take_over(held, engine).await?;
         if let Some(what) = written.dropped {
             tracing::warn!("members keep no {what} any more: {level} has none");
@@ -234,14 +244,14 @@ impl Array {
     }
 
     /// What carries out the requests of the array that these are the members of, and keeps what callers see.
-    async fn open_engine(&self, members: Vec<Candidate>) -> Result<Kind, ArrayError> {
+    async fn open_engine(
+        &self,
+        held: &HeldArray<'_>,
+        members: Vec<Candidate>,
+    ) -> Result<Kind, ArrayError> {
         let options = self.reopening();
         let assembly = Box::pin(assembled(members, &options)).await?;
-        let interface = match &self.path {
-            EnginePath::Gated(_, interface) => Some(interface),
-            EnginePath::Fixed(_) => None,
-        };
-        let (engine, remarks) = open_engine(assembly, &options, interface).await?;
+        let (engine, remarks) = open_engine(assembly, &options, Some(held.interface)).await?;
         for remark in remarks {
             tracing::warn!("{remark}");
         }
@@ -261,7 +271,7 @@ impl Array {
 
     /// Waits until no request is under way, and keeps new ones waiting.
     async fn hold(&self) -> Result<HeldArray<'_>, ArrayError> {
-        let EnginePath::Gated(cell, _) = &self.path else {
+        let EnginePath::Gated(cell, interface) = &self.path else {
             return Err(self.refused("its level stays as it is"));
         };
         let lends_nothing = LendsNothing::new(&self.lends_nothing);
@@ -282,6 +292,7 @@ impl Array {
             if self.engine().are_returned() {
                 return Ok(HeldArray {
                     gate,
+                    interface,
                     _lends_nothing: lends_nothing,
                 });
             }

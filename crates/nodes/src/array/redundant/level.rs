@@ -117,9 +117,9 @@ impl RedundantArray {
         Ok(())
     }
 
-    /// It changes nothing any more: another engine takes over.
-    pub(in crate::array) fn retire(&self) {
-        self.lock().state.stopped = true;
+    /// Whether no change begins any more: another engine is about to take over.
+    pub(in crate::array) fn set_stopped(&self, is_stopped: bool) {
+        self.lock().state.stopped = is_stopped;
     }
 
     /// No other engine took over after all. Superblocks that it may have written are written again, by two commits: a member that has one

@@ -51,9 +51,8 @@ impl RedundantArray {
     /// # Errors
     /// There is none of that name, it holds nothing, or it is the last one that holds its part.
     pub(in crate::array) async fn fail_member(&self, name: &str) -> Result<(), ArrayError> {
-        self.must_change()?;
         let slot = self.named(name)?;
-        match self.fail_slot(slot, "it was declared failed") {
+        match self.declare_failed(slot)? {
             Failing::Failed => {}
             Failing::Already => {
                 return Err(ArrayError::refused(
@@ -72,14 +71,26 @@ impl RedundantArray {
         recorded.map_err(|error| not_updated(name, &error))
     }
 
+    /// The member is failed in memory, unless no change begins any more: both are seen in one step.
+    fn declare_failed(&self, slot: SlotId) -> Result<Failing, ArrayError> {
+        let why = "it was declared failed";
+        let mut guarded = self.lock();
+        self.must_change(&guarded.state)?;
+        let failing = guarded.state.fail(slot, why);
+        drop(guarded);
+        if failing == Failing::Failed {
+            self.report_failed(slot, why);
+        }
+        Ok(failing)
+    }
+
     /// Forgets a member that holds no part; durable when it resolves.
     ///
     /// # Errors
     /// There is none of that name, or it works.
     pub(in crate::array) async fn remove_member(&self, name: &str) -> Result<(), ArrayError> {
-        self.must_change()?;
         let slot = self.named(name)?;
-        if !self.lock().state.remove(slot) {
+        if !self.forget_slot(slot)? {
             return Err(ArrayError::refused(
                 format!("{name} is in use"),
                 "declare it failed first (fail)",
@@ -90,15 +101,26 @@ impl RedundantArray {
         recorded.map_err(|error| not_updated(name, &error))
     }
 
-    fn must_change(&self) -> Result<(), ArrayError> {
+    /// The same, in memory; false: it holds a part.
+    fn forget_slot(&self, slot: SlotId) -> Result<bool, ArrayError> {
+        let mut guarded = self.lock();
+        self.must_change(&guarded.state)?;
+        Ok(guarded.state.remove(slot))
+    }
+
+    /// Refuses a change of members. `state`: under the lock under which they are changed.
+    fn must_change(&self, state: &State) -> Result<(), ArrayError> {
         if self.read_only() {
             return Err(ArrayError::refused(
                 "the array is open read-only",
                 "open it for writing",
             ));
         }
-        if self.lock().state.stopped {
-            return Err(ArrayError::refused("the array was stopped", None));
+        if state.stopped {
+            return Err(ArrayError::refused(
+                "the array was stopped, or is getting another level",
+                "see how it is with: outboard array status",
+            ));
         }
         Ok(())
     }

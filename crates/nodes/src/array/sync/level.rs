@@ -12,17 +12,40 @@ use engine::clock;
 
 use super::super::format::Level;
 use super::super::level::{LevelForm, PARITY_LAST, is_changed_in_use, refuse_version, takeover};
+use super::super::redundant::RedundantArray;
 use super::super::{ArrayError, Candidate, NewShape};
 use super::manager::SyncManager;
 
 /// How long work in the background that was done just now is waited for.
 const ENDING_MAX: Duration = Duration::from_secs(1);
 
-/// An array at rest, until this is dropped.
+/// An array at rest, which writes no superblock until this is dropped.
 #[derive(Debug)]
 pub(in crate::array) struct AtRest<'a> {
+    array: &'a RedundantArray,
+    is_retired: bool,
     _life: tokio::sync::MutexGuard<'a, ()>,
     _idle: tokio::sync::MutexGuard<'a, ()>,
+}
+
+impl AtRest<'_> {
+    /// Another engine has taken over: the array changes nothing any more.
+    pub(in crate::array) fn retire(mut self) {
+        self.is_retired = true;
+    }
+
+    /// No engine took over after all, and superblocks may have been written meanwhile: the array writes its own again.
+    pub(in crate::array) async fn resume(self) {
+        self.array.resume().await;
+    }
+}
+
+impl Drop for AtRest<'_> {
+    fn drop(&mut self) {
+        if !self.is_retired {
+            self.array.set_stopped(false);
+        }
+    }
 }
 
 impl SyncManager {
@@ -98,23 +121,27 @@ impl SyncManager {
         Ok(())
     }
 
-    /// Another engine may write superblocks of the members until what is returned is dropped: nothing is done, they know that the array is
-    /// clean, and those of other machines have what this one wrote last. No request may be under way.
+    /// Another engine may read and write superblocks of the members until what is returned is dropped: nothing is done, no member fails or
+    /// is declared failed, they know that the array is clean, and those of other machines have what this one wrote last. No request may be
+    /// under way.
     ///
     /// # Errors
     /// As [`check_level`](Self::check_level); or members cannot be written.
     pub(in crate::array) async fn at_rest(&self, level: Level) -> Result<AtRest<'_>, ArrayError> {
         let life = self.life.lock().await;
         self.form_of_level(level)?;
-        let idle = self.idle().await?;
-        let failed = |error: IoError| {
-            ArrayError::refused(format!("the level stays as it is: {error}"), None)
-        };
-        self.array.verify_members().await.map_err(failed)?;
-        Ok(AtRest {
+        let idle = self.no_job().await?;
+        // No change begins from here on, and those that did are in superblocks when the array has come to rest.
+        self.array.set_stopped(true);
+        let at_rest = AtRest {
+            array: &self.array,
+            is_retired: false,
             _life: life,
             _idle: idle,
-        })
+        };
+        self.array.come_to_rest().await.map_err(keeps_level)?;
+        self.array.verify_members().await.map_err(keeps_level)?;
+        Ok(at_rest)
     }
 
     /// Members with a part, and spares, to be opened again.
@@ -132,17 +159,25 @@ impl SyncManager {
     /// Nothing is done in the background until what is returned is dropped, and members know that the array is clean. No request may be
     /// under way.
     async fn idle(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, ArrayError> {
-        // It may just be ending.
-        let Ok(no_job) = clock::timeout(ENDING_MAX, self.worker.lock()).await else {
-            return Err(ArrayError::refused(
-                "something else is done in the background",
-                "wait until that has ended (outboard array wait)",
-            ));
-        };
-        let failed = |error: IoError| {
-            ArrayError::refused(format!("the level stays as it is: {error}"), None)
-        };
-        self.array.come_to_rest().await.map_err(failed)?;
+        let no_job = self.no_job().await?;
+        self.array.come_to_rest().await.map_err(keeps_level)?;
         Ok(no_job)
     }
+
+    /// Nothing is done in the background until what is returned is dropped.
+    async fn no_job(&self) -> Result<tokio::sync::MutexGuard<'_, ()>, ArrayError> {
+        // It may just be ending.
+        let no_job = clock::timeout(ENDING_MAX, self.worker.lock()).await;
+        no_job.map_err(|_| {
+            ArrayError::refused(
+                "something else is done in the background",
+                "wait until that has ended (outboard array wait)",
+            )
+        })
+    }
+}
+
+/// Why the level stays as it is.
+fn keeps_level(error: IoError) -> ArrayError {
+    ArrayError::refused(format!("the level stays as it is: {error}"), None)
 }
