@@ -17,6 +17,46 @@ use super::Array;
 use super::node::EnginePath;
 use crate::guard::about;
 
+impl Array {
+    /// Carries out a request that may wait: where the level may change, in one engine, behind the gate. `of`: what its errors are of then.
+    #[inline]
+    fn pass<'a, T: 'a>(
+        &'a self,
+        of: Option<(Operation, Range)>,
+        request: impl for<'e> FnOnce(&'e dyn BlockDevice) -> IoFuture<'e, T> + Send + 'a,
+    ) -> IoFuture<'a, T> {
+        match &self.path {
+            EnginePath::Fixed(engine) => request(engine.disk()),
+            EnginePath::Gated(cell, _) => Box::pin(async move {
+                let engine = cell.enter().await;
+                let answer = request(engine.disk()).await;
+                match of {
+                    Some((operation, range)) => about(Some(range), operation, answer),
+                    None => answer,
+                }
+            }),
+        }
+    }
+
+    /// Carries out a request that does not wait. `None`: the gate is held.
+    #[inline]
+    fn at_once<T>(&self, request: impl FnOnce(&dyn BlockDevice) -> T) -> Option<T> {
+        match &self.path {
+            EnginePath::Fixed(engine) => Some(request(engine.disk())),
+            EnginePath::Gated(cell, _) => cell.try_enter().map(|engine| request(engine.disk())),
+        }
+    }
+
+    /// The same, with a region of a file that is handed out. Regions that are out are waited for where the level is about to change: none
+    /// may follow them.
+    fn lend<T>(&self, request: impl FnOnce(&dyn BlockDevice) -> Option<T>) -> Option<T> {
+        self.at_once(|disk| {
+            let may_lend = !self.lends_nothing.load(Ordering::Acquire);
+            may_lend.then(|| request(disk))?
+        })?
+    }
+}
+
 impl BlockDevice for Array {
     fn geometry(&self) -> &Geometry {
         match &self.path {
@@ -26,68 +66,33 @@ impl BlockDevice for Array {
     }
 
     fn read(&self, range: Range) -> IoFuture<'_, IoBufs> {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().read(range),
-            EnginePath::Gated(cell, _) => Box::pin(async move {
-                let engine = cell.enter().await;
-                let read = engine.disk().read(range).await;
-                about(Some(range), Operation::Read, read)
-            }),
-        }
+        self.pass(Some((Operation::Read, range)), move |disk| disk.read(range))
     }
 
     fn write(&self, range: Range, data: IoBufs, flags: WriteFlags) -> IoFuture<'_, ()> {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().write(range, data, flags),
-            EnginePath::Gated(cell, _) => Box::pin(async move {
-                let engine = cell.enter().await;
-                let written = engine.disk().write(range, data, flags).await;
-                about(Some(range), Operation::Write, written)
-            }),
-        }
+        self.pass(Some((Operation::Write, range)), move |disk| {
+            disk.write(range, data, flags)
+        })
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().flush(),
-            EnginePath::Gated(cell, _) => Box::pin(async move {
-                let engine = cell.enter().await;
-                engine.disk().flush().await
-            }),
-        }
+        self.pass(None, |disk| disk.flush())
     }
 
     fn write_zeroes(&self, range: Range, flags: WriteFlags) -> IoFuture<'_, ()> {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().write_zeroes(range, flags),
-            EnginePath::Gated(cell, _) => Box::pin(async move {
-                let engine = cell.enter().await;
-                let zeroed = engine.disk().write_zeroes(range, flags).await;
-                about(Some(range), Operation::WriteZeroes, zeroed)
-            }),
-        }
+        self.pass(Some((Operation::WriteZeroes, range)), move |disk| {
+            disk.write_zeroes(range, flags)
+        })
     }
 
     fn trim(&self, range: Range) -> IoFuture<'_, ()> {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().trim(range),
-            EnginePath::Gated(cell, _) => Box::pin(async move {
-                let engine = cell.enter().await;
-                let trimmed = engine.disk().trim(range).await;
-                about(Some(range), Operation::Trim, trimmed)
-            }),
-        }
+        self.pass(Some((Operation::Trim, range)), move |disk| disk.trim(range))
     }
 
     fn extents(&self, range: Range) -> IoFuture<'_, Vec<Extent>> {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().extents(range),
-            EnginePath::Gated(cell, _) => Box::pin(async move {
-                let engine = cell.enter().await;
-                let extents = engine.disk().extents(range).await;
-                about(Some(range), Operation::Extents, extents)
-            }),
-        }
+        self.pass(Some((Operation::Extents, range)), move |disk| {
+            disk.extents(range)
+        })
     }
 
     fn identity(&self) -> Option<Identity> {
@@ -95,13 +100,7 @@ impl BlockDevice for Array {
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().settle(),
-            EnginePath::Gated(cell, _) => Box::pin(async move {
-                let engine = cell.enter().await;
-                engine.disk().settle().await
-            }),
-        }
+        self.pass(None, |disk| disk.settle())
     }
 
     fn remap(&self, range: Range) -> Option<(&Node, Range)> {
@@ -119,44 +118,20 @@ impl BlockDevice for Array {
     }
 
     fn try_read(&self, range: Range, into: &mut [u8]) -> TryIo {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().try_read(range, into),
-            EnginePath::Gated(cell, _) => match cell.try_enter() {
-                Some(engine) => engine.disk().try_read(range, into),
-                None => TryIo::WouldBlock,
-            },
-        }
+        let read = self.at_once(|disk| disk.try_read(range, into));
+        read.unwrap_or(TryIo::WouldBlock)
     }
 
     fn try_write(&self, range: Range, data: &[u8]) -> TryIo {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().try_write(range, data),
-            EnginePath::Gated(cell, _) => match cell.try_enter() {
-                Some(engine) => engine.disk().try_write(range, data),
-                None => TryIo::WouldBlock,
-            },
-        }
+        let written = self.at_once(|disk| disk.try_write(range, data));
+        written.unwrap_or(TryIo::WouldBlock)
     }
 
     fn file_region(&self, range: Range) -> Option<FileRegion> {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().file_region(range),
-            EnginePath::Gated(..) => {
-                let (region, len) = self.file_region_start(range)?;
-                (len == range.len).then_some(region)
-            }
-        }
+        self.lend(|disk| disk.file_region(range))
     }
 
     fn file_region_start(&self, range: Range) -> Option<(FileRegion, u64)> {
-        match &self.path {
-            EnginePath::Fixed(engine) => engine.disk().file_region_start(range),
-            EnginePath::Gated(cell, _) => {
-                let engine = cell.try_enter()?;
-                // Regions that are out are waited for: none may follow them.
-                let may_lend = !self.lends_nothing.load(Ordering::Acquire);
-                may_lend.then(|| engine.disk().file_region_start(range))?
-            }
-        }
+        self.lend(|disk| disk.file_region_start(range))
     }
 }
