@@ -51,6 +51,7 @@ pub mod partition;
 mod parts;
 mod read;
 mod read_ahead;
+mod request_gate;
 mod stripe;
 #[cfg(test)]
 mod test_runtime;

@@ -10,6 +10,8 @@
 //! * While the gate is held, no request is in the engine: one on the fast path would block, others wait. Both go on once it is open.
 //! * A request uses one engine from its beginning to its end, and an engine is there until its last request has ended.
 //! * A gate is open once its holder is dropped, however that happens.
+//! * A request on the fast path counts by the lock that it holds on the engine, any other one in the [`RequestGate`]: the holder of the
+//!   gate has waited for both.
 //!
 //! # What it does not do
 //!
@@ -18,28 +20,20 @@
 
 use std::fmt::Debug;
 use std::ops::Deref;
-use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::Duration;
 
 use engine::clock;
-use tokio::sync::Notify;
 
-/// The gate is held.
-const HELD: usize = 1;
-/// One request that waits for members, in the count above [`HELD`].
-const ONE: usize = 2;
+use crate::request_gate::{ClosedGate, GatePass, RequestGate};
 
 /// An engine that requests reach through a gate.
 #[derive(Debug)]
 pub(super) struct EngineCell<E> {
-    /// Requests on the fast path hold it for reading; the gate is closed, and the engine replaced, under the lock for writing.
+    /// Requests on the fast path hold it for reading; the engine is replaced under the lock for writing.
     engine: RwLock<Arc<E>>,
-    /// [`HELD`], and requests under way that wait for members.
-    gate: AtomicUsize,
-    /// The gate is open again, or the last request of before has ended.
-    changed: Notify,
+    /// Requests that wait for members are counted here.
+    gate: RequestGate,
 }
 
 /// The engine for a request on the fast path: the gate is not held before this is dropped.
@@ -48,26 +42,33 @@ pub(super) struct EngineNow<'a, E>(RwLockReadGuard<'a, Arc<E>>);
 /// The engine for a request that waits for members: it is under way until this is dropped.
 #[derive(Debug)]
 pub(super) struct EngineInUse<'a, E: Debug> {
-    cell: &'a EngineCell<E>,
     engine: Arc<E>,
+    _pass: GatePass<'a>,
 }
 
 /// The gate of an array, held until this is dropped.
 #[derive(Debug)]
-pub(super) struct HeldGate<'a, E: Debug>(&'a EngineCell<E>);
+pub(super) struct HeldGate<'a, E: Debug> {
+    cell: &'a EngineCell<E>,
+    _closed: ClosedGate<'a>,
+}
 
 impl<E: Debug> EngineCell<E> {
     pub(super) fn new(engine: Arc<E>) -> Self {
         Self {
             engine: RwLock::new(engine),
-            gate: AtomicUsize::new(0),
-            changed: Notify::new(),
+            gate: RequestGate::default(),
         }
     }
 
     fn lock(&self) -> RwLockReadGuard<'_, Arc<E>> {
         // It is replaced in one step.
         self.engine.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for requests on the fast path.
+    fn lock_for_writing(&self) -> RwLockWriteGuard<'_, Arc<E>> {
+        self.engine.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The engine as it is.
@@ -83,92 +84,36 @@ impl<E: Debug> EngineCell<E> {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        let is_held = self.gate.load(Ordering::Acquire) & HELD != 0;
-        (!is_held).then_some(EngineNow(engine))
+        (!self.gate.is_closed()).then_some(EngineNow(engine))
     }
 
     /// The engine for a request that waits for members; waits while the gate is held.
     pub(super) async fn enter(&self) -> EngineInUse<'_, E> {
-        loop {
-            if let Some(entered) = self.begin() {
-                return entered;
-            }
-            let mut changed = pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if let Some(entered) = self.begin() {
-                return entered;
-            }
-            changed.await;
+        let pass = self.gate.enter().await;
+        EngineInUse {
+            _pass: pass.expect("this gate is never closed for good"),
+            engine: self.engine(),
         }
-    }
-
-    fn begin(&self) -> Option<EngineInUse<'_, E>> {
-        let engine = self.lock();
-        if self.gate.load(Ordering::Acquire) & HELD != 0 {
-            return None;
-        }
-        // Under the lock: a gate that is held next counts it.
-        self.gate.fetch_add(ONE, Ordering::AcqRel);
-        let engine = engine.clone();
-        Some(EngineInUse { cell: self, engine })
     }
 
     /// Holds the gate, and waits until no request is under way. `None`: one was still after `limit`; the gate is open again.
-    ///
-    /// # Panics
-    /// If it is held already.
     pub(super) async fn hold(&self, limit: Duration) -> Option<HeldGate<'_, E>> {
-        let held = {
-            let _no_fast_path = self.engine.write().unwrap_or_else(PoisonError::into_inner);
-            let before = self.gate.fetch_or(HELD, Ordering::AcqRel);
-            assert_eq!(before & HELD, 0, "one change of level at a time");
-            HeldGate(self)
-        };
-        let ended = clock::timeout(limit, self.wait_for_requests()).await;
-        ended.is_ok().then_some(held)
-    }
-
-    async fn wait_for_requests(&self) {
-        loop {
-            let mut changed = pin!(self.changed.notified());
-            changed.as_mut().enable();
-            if self.gate.load(Ordering::Acquire) == HELD {
-                return;
-            }
-            changed.await;
-        }
+        let closed = clock::timeout(limit, self.gate.close()).await.ok()?;
+        // One that got the lock before the gate was closed holds it still; one that gets it from here on sees that it is.
+        drop(self.lock_for_writing());
+        Some(HeldGate {
+            cell: self,
+            _closed: closed,
+        })
     }
 }
 
 impl<E: Debug> HeldGate<'_, E> {
     /// Another engine takes over: requests that wait reach that one.
     pub(super) fn replace(&self, engine: Arc<E>) {
-        let before = {
-            let mut now = self
-                .0
-                .engine
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            std::mem::replace(&mut *now, engine)
-        };
+        let before = std::mem::replace(&mut *self.cell.lock_for_writing(), engine);
         // Not under the lock: it may be the last one, and close disks.
         drop(before);
-    }
-}
-
-impl<E: Debug> Drop for HeldGate<'_, E> {
-    fn drop(&mut self) {
-        self.0.gate.fetch_and(!HELD, Ordering::AcqRel);
-        self.0.changed.notify_waiters();
-    }
-}
-
-impl<E: Debug> Drop for EngineInUse<'_, E> {
-    fn drop(&mut self) {
-        let before = self.cell.gate.fetch_sub(ONE, Ordering::AcqRel);
-        if before == ONE | HELD {
-            self.cell.changed.notify_waiters();
-        }
     }
 }
 

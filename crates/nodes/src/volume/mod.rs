@@ -28,7 +28,6 @@ pub mod scan;
 pub mod snapshot;
 pub mod thin;
 pub mod update;
-mod write_gate;
 
 use block::{IoError, Node};
 

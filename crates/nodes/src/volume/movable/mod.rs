@@ -51,10 +51,10 @@ pub(super) use self::place::{OldPlace, Place};
 pub(super) use self::relocate::CopyPace;
 use self::run::Run;
 use self::state::{Admitted, MovableState, TargetRole};
-use super::write_gate::{WriteGate, WritePass};
 use crate::array::range_locks::{Cancelled, Turn, TurnState, Wakers};
 use crate::guard::about;
 use crate::parts::is_same;
+use crate::request_gate::{GatePass, RequestGate};
 use crate::{Linear, LinearError, Segment};
 
 /// Extents that can be moved.
@@ -63,7 +63,7 @@ pub(super) struct MovableDisk {
     geometry: Geometry,
     state: RwLock<MovableState>,
     /// Changes; closed where the places of bytes change.
-    gate: WriteGate,
+    gate: RequestGate,
     /// Held while places that may differ are made equal.
     repairing: tokio::sync::Mutex<()>,
     /// Of the whole group.
@@ -122,7 +122,7 @@ impl MovableDisk {
         Ok(Self {
             geometry: whole.geometry().clone(),
             state: RwLock::new(MovableState::new(places)),
-            gate: WriteGate::default(),
+            gate: RequestGate::default(),
             repairing: tokio::sync::Mutex::default(),
             users,
         })
@@ -153,7 +153,7 @@ impl MovableDisk {
         disks
     }
 
-    async fn enter(&self, operation: Operation, range: Range) -> Result<WritePass<'_>, IoError> {
+    async fn enter(&self, operation: Operation, range: Range) -> Result<GatePass<'_>, IoError> {
         let pass = self.gate.enter().await;
         pass.map_err(|_sealed| IoError::new(Errno::ShuttingDown, operation, Some(range)))
     }

@@ -25,7 +25,7 @@ use super::node::Snapshot;
 use super::origin_state::OriginState;
 use crate::blocks::slice;
 use crate::guard::{admit, admit_change, assert_checked, assert_len, flush, len_of};
-use crate::volume::write_gate::{WriteGate, WritePass};
+use crate::request_gate::{GatePass, RequestGate};
 
 /// A disk with snapshots.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) struct OriginDisk {
     child: Node,
     geometry: Geometry,
     /// Changes of the origin.
-    gate: WriteGate,
+    gate: RequestGate,
     state: Mutex<OriginState>,
     /// The buffer is not empty.
     is_buffering: AtomicBool,
@@ -55,7 +55,7 @@ impl OriginDisk {
             state: Mutex::new(OriginState::new(geometry.size, snapshots)),
             child,
             geometry,
-            gate: WriteGate::default(),
+            gate: RequestGate::default(),
             is_buffering: AtomicBool::new(false),
             turn_ended: Notify::new(),
             drain_turn: tokio::sync::Mutex::new(false),
@@ -168,7 +168,7 @@ impl OriginDisk {
         self.is_buffering.store(is_buffering, Ordering::Release);
     }
 
-    async fn enter(&self, operation: Operation, range: Range) -> Result<WritePass<'_>, IoError> {
+    async fn enter(&self, operation: Operation, range: Range) -> Result<GatePass<'_>, IoError> {
         let pass = self.gate.enter().await;
         pass.map_err(|_sealed| IoError::new(Errno::ShuttingDown, operation, Some(range)))
     }

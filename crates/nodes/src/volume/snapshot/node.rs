@@ -23,7 +23,7 @@ use super::error::SnapshotError;
 use super::status::{SnapshotState, SnapshotStatus};
 
 use crate::Overlay;
-use crate::volume::write_gate::{WriteGate, WritePass};
+use crate::request_gate::{GatePass, RequestGate};
 
 /// A store that is fuller than this part of it, in percent, is reported once in the log.
 const FULL_WARNING_PERCENT: u64 = 80;
@@ -34,7 +34,7 @@ pub(super) struct Snapshot {
     name: String,
     overlay: Overlay,
     /// Writers of the snapshot itself.
-    gate: WriteGate,
+    gate: RequestGate,
     /// Why it is invalid.
     reason: OnceLock<String>,
     /// The header says that it is invalid, or cannot be written.
@@ -47,7 +47,7 @@ impl Snapshot {
         Self {
             name,
             overlay,
-            gate: WriteGate::default(),
+            gate: RequestGate::default(),
             reason: OnceLock::new(),
             retired: OnceCell::new(),
             was_nearly_full: AtomicBool::new(false),
@@ -223,7 +223,7 @@ impl Snapshot {
         &self,
         operation: Operation,
         range: Option<Range>,
-    ) -> Result<WritePass<'_>, IoError> {
+    ) -> Result<GatePass<'_>, IoError> {
         let pass = self.gate.enter().await;
         let pass = pass.map_err(|_sealed| self.removed(operation, range))?;
         self.check(operation, range)?;

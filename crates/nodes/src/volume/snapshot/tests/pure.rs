@@ -10,7 +10,7 @@ use testkit::{block_on, single};
 
 use super::super::chunk_bitmap::ChunkBitmap;
 use super::super::write_buffer::{OldEdges, WriteBuffer};
-use crate::volume::write_gate::WriteGate;
+use crate::request_gate::RequestGate;
 
 async fn is_pending<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
@@ -107,7 +107,7 @@ fn a_range_that_is_too_long_is_never_covered() {
 #[test]
 fn a_closed_gate_waits_for_writers_and_keeps_others_out() {
     block_on(async {
-        let gate = WriteGate::default();
+        let gate = RequestGate::default();
         let inside = gate.enter().await.unwrap();
         let mut closing = Box::pin(gate.close());
         assert!(is_pending(closing.as_mut()).await);
@@ -127,7 +127,7 @@ fn a_closed_gate_waits_for_writers_and_keeps_others_out() {
 #[test]
 fn a_gate_whose_closing_was_dropped_is_open() {
     block_on(async {
-        let gate = WriteGate::default();
+        let gate = RequestGate::default();
         let inside = gate.enter().await.unwrap();
         let mut closing = Box::pin(gate.close());
         assert!(is_pending(closing.as_mut()).await);

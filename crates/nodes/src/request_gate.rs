@@ -1,10 +1,10 @@
-//! [`WriteGate`]: writers pass together; a change of how they write waits until all of them have left.
+//! [`RequestGate`]: requests pass together; a change of how they are carried out waits until all of them have left.
 //!
 //! # Invariants
 //!
-//! * While a [`ClosedGate`] lives no writer is inside, and none enters: one that comes waits.
+//! * While a [`ClosedGate`] lives no request is inside, and none enters: one that comes waits.
 //! * Dropping any of the futures or guards leaves the gate as it would be without them.
-//! * A gate that is closed for good refuses every writer.
+//! * A gate that is closed for good refuses every request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,15 +14,15 @@ use tokio::sync::{MutexGuard, Notify};
 const CLOSED: u64 = 1 << 63;
 /// The gate is closed for good.
 const SEALED: u64 = 1 << 62;
-/// The bits that count writers.
-const WRITERS: u64 = SEALED - 1;
+/// The bits that count requests.
+const REQUESTS: u64 = SEALED - 1;
 
-/// Counts writers, and keeps them out.
+/// Counts requests, and keeps them out.
 #[derive(Debug, Default)]
-pub(super) struct WriteGate {
-    /// How many writers are inside, and [`CLOSED`] or [`SEALED`].
+pub(crate) struct RequestGate {
+    /// How many requests are inside, and [`CLOSED`] or [`SEALED`].
     state: AtomicU64,
-    /// The last writer left a gate that is closed.
+    /// The last request left a gate that is closed.
     drained: Notify,
     /// The gate was opened or sealed.
     opened: Notify,
@@ -30,11 +30,11 @@ pub(super) struct WriteGate {
     closing: tokio::sync::Mutex<()>,
 }
 
-/// A writer that is inside.
+/// A request that is inside.
 #[derive(Debug)]
-pub(super) struct WritePass<'a>(&'a WriteGate);
+pub(crate) struct GatePass<'a>(&'a RequestGate);
 
-impl Drop for WritePass<'_> {
+impl Drop for GatePass<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -42,19 +42,22 @@ impl Drop for WritePass<'_> {
 
 /// The gate is closed for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sealed;
+pub(crate) struct Sealed;
 
-impl WriteGate {
+impl RequestGate {
     /// Enters without waiting; `None` where the gate is closed.
-    pub(super) fn try_enter(&self) -> Option<WritePass<'_>> {
+    pub(crate) fn try_enter(&self) -> Option<GatePass<'_>> {
         let before = self.state.fetch_add(1, Ordering::SeqCst);
-        let pass = WritePass(self);
-        (before & !WRITERS == 0).then_some(pass)
+        let pass = GatePass(self);
+        (before & !REQUESTS == 0).then_some(pass)
     }
 
     /// Enters, and waits while the gate is closed.
-    pub(super) async fn enter(&self) -> Result<WritePass<'_>, Sealed> {
+    pub(crate) async fn enter(&self) -> Result<GatePass<'_>, Sealed> {
         loop {
+            if let Some(pass) = self.try_enter() {
+                return Ok(pass);
+            }
             let opened = self.opened.notified();
             tokio::pin!(opened);
             opened.as_mut().enable();
@@ -62,12 +65,7 @@ impl WriteGate {
             if state & SEALED != 0 {
                 return Err(Sealed);
             }
-            if state & CLOSED == 0
-                && let Some(pass) = self.try_enter()
-            {
-                return Ok(pass);
-            }
-            if self.state.load(Ordering::SeqCst) & !WRITERS != 0 {
+            if state & CLOSED != 0 {
                 opened.await;
             }
         }
@@ -75,18 +73,23 @@ impl WriteGate {
 
     fn leave(&self) {
         let before = self.state.fetch_sub(1, Ordering::SeqCst);
-        if before & !WRITERS != 0 {
+        if before & !REQUESTS != 0 {
             self.drained.notify_waiters();
         }
     }
 
+    /// Whether it is closed, for a while or for good.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.load(Ordering::SeqCst) & !REQUESTS != 0
+    }
+
     /// Whether it is closed for good.
-    pub(super) fn is_sealed(&self) -> bool {
+    pub(crate) fn is_sealed(&self) -> bool {
         self.state.load(Ordering::SeqCst) & SEALED != 0
     }
 
-    /// Keeps new writers out and waits for those inside.
-    pub(super) async fn close(&self) -> ClosedGate<'_> {
+    /// Keeps new requests out and waits for those inside.
+    pub(crate) async fn close(&self) -> ClosedGate<'_> {
         let turn = self.closing.lock().await;
         self.state.fetch_or(CLOSED, Ordering::SeqCst);
         let closed = ClosedGate {
@@ -97,7 +100,7 @@ impl WriteGate {
             let drained = self.drained.notified();
             tokio::pin!(drained);
             drained.as_mut().enable();
-            if self.state.load(Ordering::SeqCst) & WRITERS == 0 {
+            if self.state.load(Ordering::SeqCst) & REQUESTS == 0 {
                 return closed;
             }
             drained.await;
@@ -107,14 +110,14 @@ impl WriteGate {
 
 /// A gate that is closed until this is dropped.
 #[derive(Debug)]
-pub(super) struct ClosedGate<'a> {
-    gate: &'a WriteGate,
+pub(crate) struct ClosedGate<'a> {
+    gate: &'a RequestGate,
     _turn: MutexGuard<'a, ()>,
 }
 
 impl ClosedGate<'_> {
     /// Keeps it closed for good.
-    pub(super) fn seal(self) {
+    pub(crate) fn seal(self) {
         self.gate.state.fetch_or(SEALED, Ordering::SeqCst);
     }
 }
