@@ -1,6 +1,7 @@
 # Our attachment through the kernel's nbd when something of it has died: with our process killed the
 # device lives on and detach loses nothing; with the server gone detach ends in time, says that data
-# may be lost, and leaves nothing behind either. A disk on two servers that is only read continues with the second one.
+# may be lost, and leaves nothing behind either. A disk on two servers that is only read continues with the second one,
+# also when the first one falls silent.
 #: serve DISK 256M
 #: outboard
 #: timeout 260
@@ -51,9 +52,15 @@ cmp /tmp/data /mnt/disk/data
 outboard detach --all
 nothing_left
 
-# Copies of an image on two servers of this guest: the first one is killed, and the device reads from the second.
+# Copies of an image on two servers of this guest: the first one is killed, and the device reads from the second. Then the second one
+# stops to answer without an end of its connections: the device returns to the first one after the 15 s of a request, where a client that
+# dials one server after the other would dial the second one for another 15 s.
 dd if=/dev/urandom of=/tmp/one.img bs=64k count=64 2>/dev/null
 cp /tmp/one.img /tmp/two.img
+serve_copy() {
+    outboard serve --config "/tmp/$1.toml" >"/tmp/$1.log" 2>&1 &
+    echo $! >"/tmp/$1.pid"
+}
 for copy in one:7001 two:7002; do
     name=${copy%:*}
     cat >"/tmp/$name.toml" <<EOF
@@ -64,8 +71,7 @@ disk = "/tmp/$name.img"
 read_only = true
 identity = "golden-1"
 EOF
-    outboard serve --config "/tmp/$name.toml" >"/tmp/$name.log" 2>&1 &
-    echo $! >"/tmp/$name.pid"
+    serve_copy "$name"
 done
 pair="nbd://127.0.0.1:7001,127.0.0.1:7002/root"
 if outboard attach "$pair" --via kernel 2>/tmp/said; then
@@ -78,5 +84,25 @@ outboard status | grep -q "server nbd://127.0.0.1:7001/root"
 kill -9 "$(cat /tmp/one.pid)"
 cmp /tmp/two.img "$device"
 outboard status | grep -q "server nbd://127.0.0.1:7002/root"
+serve_copy one
+sleep 2
+kill -STOP "$(cat /tmp/two.pid)"
+echo 3 >/proc/sys/vm/drop_caches
+started=$(cut -d. -f1 /proc/uptime)
+dd if="$device" of=/dev/null bs=4k count=1 2>/dev/null &
+reader=$!
+until outboard status | grep -q "server nbd://127.0.0.1:7001/root"; do
+    sleep 1
+    if [ $(($(cut -d. -f1 /proc/uptime) - started)) -gt 27 ]; then
+        outboard status
+        echo "the first server is not used 27 s after the second one fell silent"
+        exit 1
+    fi
+done
+echo "moved after $(($(cut -d. -f1 /proc/uptime) - started)) s"
+wait $reader
+echo "read after $(($(cut -d. -f1 /proc/uptime) - started)) s"
+cmp /tmp/one.img "$device"
 outboard detach --all
-kill "$(cat /tmp/two.pid)"
+kill -CONT "$(cat /tmp/two.pid)"
+kill "$(cat /tmp/one.pid)" "$(cat /tmp/two.pid)"

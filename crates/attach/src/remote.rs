@@ -52,17 +52,18 @@ pub(crate) enum DialError {
     Failed(String),
 }
 
-/// Negotiates one connection as the kernel's client understands it: without structured replies. `writer`
-/// is the identity that the connections of one device have in common.
+/// Negotiates one connection as the kernel's client understands it, without structured replies: with the first of `servers` (each a
+/// URI, all of one export) that answers. Each has a head start over the next one; `timeout` limits each of them. `writer` is the
+/// identity that the connections of one device have in common.
 ///
 /// # Errors
-/// One line that names the server.
+/// One line that names the server, or each of them.
 pub(crate) async fn dial(
-    uri: &str,
+    servers: &[String],
     writer: WriterAccess,
     timeout: Duration,
 ) -> Result<NegotiatedConnection, DialError> {
-    let target = target(uri).map_err(DialError::Failed)?;
+    let target = target_of(servers).map_err(DialError::Failed)?;
     let dialed = nbd::client::dial(&target, false, Some(writer), timeout).await;
     let dialed = dialed.map_err(|error| match error {
         ClientError::Fenced { .. } => DialError::Fenced(error.to_string()),
@@ -74,7 +75,7 @@ pub(crate) async fn dial(
     let disk = dialed.disk().clone();
     let server = dialed.server().to_string();
     let socket = dialed.into_std_fd();
-    let socket = socket.map_err(|e| DialError::Failed(format!("{uri}: {e}")))?;
+    let socket = socket.map_err(|e| DialError::Failed(format!("{server}: {e}")))?;
     Ok(NegotiatedConnection {
         export_size,
         block_size,
@@ -106,6 +107,18 @@ pub(crate) fn servers(uri: &str, first: &str) -> Result<Vec<String>, String> {
     let at = servers.iter().position(|server| server == first);
     servers.rotate_left(at.unwrap_or(0));
     Ok(servers)
+}
+
+/// One target for all of `servers`, in their order.
+fn target_of(servers: &[String]) -> Result<Target, String> {
+    let Some((first, others)) = servers.split_first() else {
+        return Err("the disk has no server".to_owned());
+    };
+    let mut all = target(first)?;
+    for other in others {
+        all.others.push(target(other)?.address);
+    }
+    Ok(all)
 }
 
 fn target(uri: &str) -> Result<Target, String> {
@@ -204,6 +217,15 @@ mod tests {
         assert_eq!(servers(a), [a, b, c]);
         assert_eq!(servers(b), [b, c, a]);
         assert_eq!(servers("nbd://else/root"), [a, b, c]);
+    }
+
+    #[test]
+    fn servers_that_are_left_are_one_target_in_their_order() {
+        let left = ["nbd://b:7/root", "nbd://a/root"].map(str::to_owned);
+        let target = target_of(&left).unwrap();
+        let servers: Vec<String> = target.servers().iter().map(Target::to_string).collect();
+        assert_eq!(servers, left);
+        assert!(target_of(&[]).is_err());
     }
 
     #[test]

@@ -7,17 +7,19 @@
 //! * A reconnect never changes the size: with dead connections that would freeze the device's queue. A
 //!   disk that has grown is reconnected to first and resized then, in two messages.
 //! * Connections to another disk than the first, by the identity that an outboard server reports, are never
-//!   handed to the kernel; the device is disconnected, so that what waits for it fails. After a server of
-//!   another make has returned only the size is checked: its disks have no identity, and what was written
-//!   since is known to the kernel alone.
-//! * All connections of a device lead to one server. Of several servers another one is used only when no connection to the one before is
-//!   left, and only for a device that is read-only: what the kernel wrote it does not write again.
+//!   handed to the kernel. Where its server, or each of several servers, has another disk, the device is disconnected, so that what
+//!   waits for it fails; while one of several does not answer, it is waited for. After a server of another make has returned only
+//!   the size is checked: its disks have no identity, and what was written since is known to the kernel alone.
+//! * All connections of a device lead to one server. Of several servers another one is used only for a device that is read-only, as
+//!   what the kernel wrote it does not write again, and only when no connection to the one before is left: those that live
+//!   when that falls silent are ended first.
 //! * The kernel is never waited for without a limit.
 //! * The device carries our name (`/sys/block/nbdN/backend`, Linux 5.14); one with another name is
 //!   not touched.
 
 mod control;
 mod netlink;
+mod server_search;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -179,7 +181,7 @@ pub(crate) struct Device {
 /// # Errors
 /// [`KernelError`].
 pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
-    let first = dial(&setup).await?;
+    let first = dial(&setup, std::slice::from_ref(&setup.server)).await?;
     let size = first.size();
     let disk = first.disk;
     setup.server = first.server;
@@ -198,7 +200,7 @@ pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
     };
     let mut sockets = vec![first.socket];
     while sockets.len() < connections {
-        let next = dial(&setup).await?;
+        let next = dial(&setup, std::slice::from_ref(&setup.server)).await?;
         check_identity(&setup.server, &disk, &next.disk)?;
         if next.size() != size {
             return Err(growth::size_mismatch(size, next.size()).into());
@@ -229,8 +231,9 @@ pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
     })
 }
 
-async fn dial(setup: &NbdSetup) -> Result<NegotiatedConnection, KernelError> {
-    let dialed = remote::dial(&setup.server, setup.writer, setup.silent_for).await;
+/// Dials the first of `servers` that answers.
+async fn dial(setup: &NbdSetup, servers: &[String]) -> Result<NegotiatedConnection, KernelError> {
+    let dialed = remote::dial(servers, setup.writer, setup.silent_for).await;
     dialed.map_err(KernelError::from)
 }
 

@@ -8,6 +8,9 @@
 //! A connection keeps the size it was negotiated with. So for a disk that has grown all of them are
 //! replaced, and the device gets its size when they live.
 
+#[cfg(test)]
+mod tests;
+
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,16 +22,19 @@ use tokio::sync::mpsc;
 
 use super::control::{ANSWER_FOR, Control, within};
 use super::netlink::{NbdIndex, NbdShape};
+use super::server_search::ServerSearch;
 use super::{KernelError, NbdSetup, alive, check_identity, dial, disconnect};
 use crate::growth::{self, GROWTH_EVERY, SizeReply};
 use crate::health::Reachability;
-use crate::remote;
+use crate::remote::{self, NegotiatedConnection};
 use crate::sysfs;
 
 /// How often connections are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Longest wait between two tries to reach the server.
 const RETRY_MAX: Duration = Duration::from_secs(4);
+/// How long one of several servers may take for a new connection while others to it live.
+const REDIAL_FOR: Duration = Duration::from_secs(2);
 /// A connection shows its end a moment before the kernel counts it as dead.
 const SETTLE_FOR: Duration = Duration::from_millis(100);
 /// How long a moment without requests is waited for before connections are replaced: what is under
@@ -84,60 +90,31 @@ impl NbdLink {
         Ok(())
     }
 
-    /// Brings connections back: from the server that is used, or, where none of its connections lives, from the first one that
-    /// has the disk.
+    /// Makes a new connection for every dead one and hands them over: to the server that is used, or, where none of its connections
+    /// lives or it is silent, to the first one that has the disk. If that is another one, or the disk has grown in the meantime,
+    /// connections that live lead to the server before or are of the old size, and end too.
     async fn revive(&mut self) -> Result<(), KernelError> {
-        let servers = match alive(&self.sockets).contains(&true) {
-            true => Vec::new(),
-            false => {
-                remote::servers(&self.setup.uri, &self.setup.server).map_err(KernelError::Server)?
-            }
-        };
-        if servers.len() <= 1 {
-            return self.revive_from_server().await;
-        }
-        let before = self.setup.server.clone();
-        let mut failures = Vec::new();
-        for server in servers {
-            self.setup.server = server;
-            match self.revive_from_server().await {
-                Ok(()) => {
-                    let server = &self.setup.server;
-                    if *server != before {
-                        tracing::warn!("{server} has the disk from now on");
-                    }
-                    return Ok(());
-                }
-                Err(e @ KernelError::Fenced(_)) => return Err(e),
-                Err(e) => failures.push(e.to_string()),
-            }
-        }
-        self.setup.server = before;
-        Err(KernelError::Server(failures.join("; ")))
-    }
-
-    /// Dials once for every dead connection and hands the new ones over. If the disk has grown in the
-    /// meantime those that live are of the old size, and end too.
-    async fn revive_from_server(&mut self) -> Result<(), KernelError> {
         let mut live = alive(&self.sockets);
-        let mut fresh: Vec<OwnedFd> = Vec::new();
-        let mut size = None;
+        let first = match live.contains(&true) {
+            true => self.dial_used().await?,
+            false => self.find_server().await?,
+        };
+        let (size, server) = (first.size(), first.server.clone());
+        let has_moved = server != self.setup.server;
+        if size > self.negotiated || has_moved {
+            self.end_connections();
+            live.fill(false);
+            engine::clock::sleep(SETTLE_FOR).await;
+        }
+        let mut fresh = vec![first.socket];
         while fresh.len() < live.iter().filter(|live| !**live).count() {
-            let dialed = dial(&self.setup).await?;
-            check_identity(&self.setup.server, &self.disk, &dialed.disk)?;
-            let expected = size.unwrap_or(self.negotiated);
-            let is_first = size.is_none();
-            if dialed.size() < expected || (!is_first && dialed.size() != expected) {
-                return Err(growth::size_mismatch(expected, dialed.size()).into());
+            let dialed = dial(&self.setup, std::slice::from_ref(&server)).await?;
+            // The next attempt finds out which servers have the disk.
+            check_identity(&server, &self.disk, &dialed.disk)
+                .map_err(|changed| KernelError::Server(changed.to_string()))?;
+            if dialed.size() != size {
+                return Err(growth::size_mismatch(size, dialed.size()).into());
             }
-            if dialed.size() > expected {
-                sysfs::check_shape(dialed.size(), self.shape.block_size)
-                    .map_err(KernelError::Server)?;
-                self.end_connections();
-                live.fill(false);
-                engine::clock::sleep(SETTLE_FOR).await;
-            }
-            size = Some(dialed.size());
             fresh.push(dialed.socket);
         }
         let (index, backend) = (self.index, self.setup.backend.clone());
@@ -150,7 +127,76 @@ impl NbdLink {
         let mut live = live.into_iter();
         self.sockets.retain(|_| live.next().unwrap_or(true));
         self.sockets.extend(fresh);
-        self.negotiated = size.unwrap_or(self.negotiated);
+        self.negotiated = size;
+        if has_moved {
+            tracing::warn!("{server} has the disk from now on");
+            self.setup.server = server;
+        }
+        Ok(())
+    }
+
+    /// One connection to the server that is used while others to it live. A process that hangs ends none of them by itself, and the kernel
+    /// sees that of one after the other: of several servers the first one that has the disk follows it.
+    async fn dial_used(&self) -> Result<NegotiatedConnection, KernelError> {
+        let dialing = self.dial_checked(std::slice::from_ref(&self.setup.server));
+        if self.servers()?.len() == 1 {
+            return dialing.await.map_err(|(_, error)| error);
+        }
+        match engine::clock::timeout(REDIAL_FOR, dialing).await {
+            Ok(Err((_, KernelError::AnotherDisk { .. }))) | Err(engine::clock::Elapsed) => {
+                self.find_server().await
+            }
+            Ok(dialed) => dialed.map_err(|(_, error)| error),
+        }
+    }
+
+    /// One connection to the first server that answers and has the disk, from the one that is used on.
+    async fn find_server(&self) -> Result<NegotiatedConnection, KernelError> {
+        let mut search = ServerSearch::new(self.servers()?);
+        while !search.left().is_empty() {
+            match self.dial_checked(search.left()).await {
+                Ok(dialed) => return Ok(dialed),
+                Err((Some(server), why)) => search.refuse(&server, why),
+                Err((None, why)) => return Err(search.fail(why)),
+            }
+        }
+        Err(search.into_error())
+    }
+
+    /// The servers that may be used, from the one that is used on. What the kernel wrote it does not write again to another one.
+    fn servers(&self) -> Result<Vec<String>, KernelError> {
+        let NbdSetup { uri, server, .. } = &self.setup;
+        match self.setup.read_only {
+            true => remote::servers(uri, server).map_err(KernelError::Server),
+            false => Ok(vec![server.clone()]),
+        }
+    }
+
+    /// One connection to the first of `servers` that answers, if it has the disk. An error names the server that answered without it.
+    async fn dial_checked(
+        &self,
+        servers: &[String],
+    ) -> Result<NegotiatedConnection, (Option<String>, KernelError)> {
+        let dialed = dial(&self.setup, servers).await.map_err(|e| (None, e))?;
+        match self.check_disk(&dialed) {
+            Ok(()) => Ok(dialed),
+            Err(why) => Err((Some(dialed.server), why)),
+        }
+    }
+
+    /// Whether the connection leads to the disk that was attached, and the device's size fits it.
+    fn check_disk(&self, dialed: &NegotiatedConnection) -> Result<(), KernelError> {
+        let (server, size) = (&dialed.server, dialed.size());
+        check_identity(server, &self.disk, &dialed.disk)?;
+        let named = |why: String| KernelError::Server(format!("{server}: {why}"));
+        if size < self.negotiated {
+            return Err(named(
+                growth::size_mismatch(self.negotiated, size).to_string(),
+            ));
+        }
+        if size > self.negotiated {
+            sysfs::check_shape(size, self.shape.block_size).map_err(named)?;
+        }
         Ok(())
     }
 
@@ -177,9 +223,12 @@ impl NbdLink {
     /// Fetches the size of the disk from the server; the device gets it if it is larger.
     async fn grow(&mut self) -> Result<u64, KernelError> {
         let (server, timeout) = (&self.setup.server, self.setup.silent_for);
-        let size = remote::size(server, timeout)
-            .await
-            .map_err(KernelError::Server)?;
+        let size = tokio::select! {
+            size = remote::size(server, timeout) => size.map_err(KernelError::Server)?,
+            () = self.wait_for_loss() => {
+                return Err(KernelError::Server(format!("{server}: connection lost")));
+            }
+        };
         if size < self.negotiated {
             return Err(growth::size_mismatch(self.negotiated, size).into());
         }
@@ -190,6 +239,13 @@ impl NbdLink {
         }
         self.restore_connections().await?;
         Ok(self.shape.size)
+    }
+
+    /// Until a connection ends. A server that has fallen silent does not delay what follows by the timeout of a request for the size.
+    async fn wait_for_loss(&self) {
+        while self.all_alive() {
+            engine::clock::sleep(LOOK_EVERY).await;
+        }
     }
 
     async fn wait_for_quiet(&self) {
