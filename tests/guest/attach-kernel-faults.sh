@@ -4,7 +4,7 @@
 # also when the first one falls silent.
 #: serve DISK 256M
 #: outboard
-#: timeout 260
+#: timeout 320
 
 uri="nbd://10.0.2.2:$DISK/"
 
