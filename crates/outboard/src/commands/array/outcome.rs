@@ -85,13 +85,14 @@ pub(super) fn apply(
             }
             report_new_members(&before, &served.report);
             report_dropped_logs(&before, &served.report);
-            report_released(&before, &served.report);
             if waits.wait {
                 wait_for_server(&mut served)?;
             }
             if let Some(level) = change.wanted_level() {
                 report_later_level(&mut served, level, waits.wait)?;
             }
+            // An array that is reshaped first releases its disks when that has ended.
+            report_released(&before, &served.report);
             served.report
         }
         ArrayTarget::Members(members) => {
@@ -140,7 +141,7 @@ fn report_later_level(served: &mut Served, level: Level, waits: bool) -> Result<
     if !waits {
         if !has_level(&served.report) {
             output::remark(&format!(
-                "{name} becomes {level} when parity has been moved to its last member: outboard array wait"
+                "{name} becomes {level}, and releases a disk, when parity has been moved to its last member: outboard array wait"
             ));
         }
         return Ok(());

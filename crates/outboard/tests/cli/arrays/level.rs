@@ -176,3 +176,27 @@ fn a_served_array_gives_up_its_parity_and_the_disk_with_it_is_free() {
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0));
 }
+
+/// What is released was compared with the array as it was before its rows were moved: no line named the disks of the next start.
+#[test]
+fn a_served_array_whose_parity_is_moved_first_names_the_disk_that_it_releases() {
+    let folder = images(&["a.img", "b.img", "c.img"]);
+    let path = folder.path();
+    let create = ["array", "create", "-l", "5", "-c", "64K", "--name", "media"];
+    let members = ["--assume-clean", "a.img", "b.img", "c.img"];
+    answer(path, &[&create[..], &members].concat());
+    let (mut server, uri) = serving(path, &["a.img", "b.img", "c.img"], &[]);
+    let output = used_meanwhile(&uri, || {
+        run(path, &["array", "grow", "media", "--level", "0", "--wait"])
+    });
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{printed}");
+    assert_eq!(status(path, &["media"])["level"], "raid0");
+    let is_released = |line: &&str| line.contains("c.img is no member");
+    let line = printed.lines().find(is_released);
+    let line = line.unwrap_or_else(|| panic!("c.img is not named: {printed}"));
+    assert!(line.ends_with("b.img)"), "{line}");
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().code(), Some(0));
+    assert_level(path, "a.img", "raid0");
+}
