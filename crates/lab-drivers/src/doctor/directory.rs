@@ -3,31 +3,28 @@
 mod file;
 mod lower_layers;
 mod readahead;
+mod watched;
 
 use std::cell::RefCell;
 use std::time::Duration;
 
 use attach::{CacheCounts, ServerUse};
 use engine::clock;
-use lab::agent::Side;
 use lab::doctor::load::{Load, LoadResult, LoadSource};
 use lab::doctor::{
-    Bound, CacheUse, CpuUse, DeviceFlushes, DoctorJob, Evidence, Examination, ServedUse, Sign,
-    Stage,
+    Bound, CacheUse, CpuUse, DeviceFlushes, DoctorJob, Evidence, Examination, Sign, Stage,
 };
 use lab::fio::process::{Fio, RunError};
 use lab::host::residency;
 use lab::plan::{Direction, Pattern};
 use lab::sensors::read;
 use lab::units::{Bytes, Nanos, Rate};
-use nbd::client::Address;
 
 use self::file::TestFile;
 use self::lower_layers::ExportBehind;
-use super::directory_info::{DirectoryInfo, MountKind};
-use super::export::{DeeperQueue, begun, no_processor, queue};
+use super::directory_info::DirectoryInfo;
+use super::export::{DeeperQueue, begun, busy, no_processor, queue, settle};
 use super::pairs::{Retrial, measure_pairs};
-use super::remote::settle;
 use super::report::ReportSpan;
 use super::session::DoctorSession;
 use crate::DriverError;
@@ -127,10 +124,12 @@ impl Directory<'_, '_> {
             residency::forget(&self.file.path, self.file.size);
         }
         let (watched, flushes) = self.flushed_meanwhile(|| self.watched())?;
-        let (first, served) = watched;
-        // The export by itself shows more of reads.
-        e.served = served.filter(|_| self.job.direction == Direction::Write);
+        let first = &watched.load;
         e.rate = first.rate;
+        // The export by itself shows more of reads.
+        if self.job.direction == Direction::Write {
+            self.watched_writes(&mut e, &watched);
+        }
         e.in_flight_part = self.job.in_flight().0 as f64 / first.result.bytes.0.max(1) as f64;
         e.remark_in_flight(first.result.bytes);
         let one = RefCell::new(None);
@@ -164,15 +163,9 @@ impl Directory<'_, '_> {
         e.remarks.extend(e.cache.as_ref().map(CacheUse::remark));
         e.remarks.extend(self.server_change(used));
         settle(&mut e, &[first.rate, second, third]);
-        if let Some(served) = &mut e.served
-            && is_read
-        {
-            // The mount's own connections are among them, with what the kernel reads ahead or writes meanwhile.
-            served.others.clear();
-        }
         e.share_disk();
         self.pairs(&mut e, deeper, remote.as_ref())?;
-        self.busy(&mut e, &first);
+        self.busy(&mut e, first);
         if self.job.direction == Direction::Write {
             self.flush(&mut e, flushes);
         }
@@ -223,42 +216,6 @@ impl Directory<'_, '_> {
         let follow = [self.place.client(), self.server.clone()];
         let measured = self.load.run(source, &job, time, &follow);
         measured.map_err(|error| failed(self.session, &error))
-    }
-
-    /// The first run, with what is seen of the server meanwhile.
-    fn watched(&self) -> Result<(LoadResult, Option<ServedUse>), DriverError> {
-        let watcher = self.session.watcher.as_ref();
-        let port = self.place.server_port();
-        watcher.inspect(|watcher| watcher.drop_caches(port));
-        let before = watcher.and_then(|watcher| watcher.look(port, Side::Before));
-        let report = ReportSpan::begin(self.session, self.server.first().copied());
-        let mut first = self.run(&self.source, self.job)?;
-        let served = self.served(report);
-        let after = watcher.and_then(|watcher| watcher.look(port, Side::After));
-        let seen = watcher.and_then(|watcher| watcher.between(before.as_ref(), after.as_ref()));
-        if let Some(server) = first.followed.get_mut(1).filter(|server| server.is_none()) {
-            *server = seen;
-        }
-        Ok((first, served))
-    }
-
-    /// What a server of ours did for the mount, and for others.
-    fn served(&self, report: ReportSpan) -> Option<ServedUse> {
-        let MountKind::Attached {
-            attachment,
-            target: Some(target),
-            ..
-        } = &self.place.kind
-        else {
-            return None;
-        };
-        let own = [attachment.pid];
-        let mut served = report.end(self.session, &target.export, self.job.direction, &own)?;
-        // Over TCP, the mount's own connections are not distinguished from others.
-        if !matches!(target.address, Address::Unix(_)) {
-            served.others.clear();
-        }
-        Some(served)
     }
 
     /// `measured`, and what its device flushed meanwhile.
@@ -408,7 +365,7 @@ impl Directory<'_, '_> {
         if e.way.contains(&Stage::Server) {
             let why = no_processor(e);
             let cpu: Option<CpuUse> = followed(1);
-            super::remote::busy(e, Stage::Server, cpu, None, why);
+            busy(e, Stage::Server, cpu, None, why);
         }
     }
 }

@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use lab::doctor::{Bound, Examination, Stage, Substitution, queue_may_limit};
+use lab::doctor::{Bound, CpuUse, Examination, Stage, Substitution, queue_may_limit};
 use lab::units::{Nanos, Rate, SECOND, round};
 use nbd::client::{ClientConfig, Target, describe};
 
 use super::pairs::{Retrial, measure_pairs};
 use super::read_load::{Measure, Opening, measure};
-use super::remote::{Remote, busy, settle};
+use super::remote::Remote;
 use super::session::DoctorSession;
 use super::watcher::Watcher;
 use crate::DriverError;
 use crate::runtime::on_engine;
 
+/// Results of the target that differ by more are not steady.
+const UNSTEADY: f64 = 1.3;
 /// So many times the requests at once show whether there were too few.
 const DEEPER: u32 = 4;
 /// The most requests in flight of any measurement.
@@ -193,4 +195,37 @@ pub(super) fn generator(
             .push(Bound::alone(Stage::Generator, alone.rate, how));
     }
     Ok(())
+}
+
+/// The bound of a thread's time at one end; none where it was not seen.
+pub(super) fn busy(
+    e: &mut Examination,
+    part: Stage,
+    cpu: Option<CpuUse>,
+    cipher: Option<f64>,
+    why_not: &str,
+) {
+    match cpu {
+        Some(cpu) => {
+            let cpu = CpuUse { cipher, ..cpu };
+            e.bounds.extend(Bound::busy(part, e.rate, cpu));
+        }
+        None => e.note_unmeasured(part, why_not),
+    }
+}
+
+/// What the target did each time that it was measured: the middle counts, and outliers are reported.
+pub(super) fn settle(e: &mut Examination, rates: &[Rate]) {
+    let each: Vec<f64> = rates.iter().map(|rate| rate.0).collect();
+    let least = each.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = each.iter().copied().fold(0.0, f64::max);
+    if most > least * UNSTEADY {
+        e.remarks.push(format!(
+            "It was not steady: between {} and {}, so small differences mean nothing.",
+            Rate(least),
+            Rate(most)
+        ));
+    }
+    e.rate = Rate(lab::stats::median(&each).unwrap_or(0.0));
+    e.best = Rate(most);
 }

@@ -4,9 +4,10 @@ use lab::doctor::{Examination, Stage, Substitution};
 
 use super::disk::ExaminedDisk;
 use super::export::{begun, generator, queue};
+use super::export::{busy, settle};
 use super::pairs::measure_pairs;
 use super::read_load::{Measure, Opening, measure};
-use super::remote::{DEPTH_FULL, busy, settle};
+use super::remote::DEPTH_FULL;
 use super::server::ServerDisk;
 use super::session::DoctorSession;
 use super::stripe::each_alone;

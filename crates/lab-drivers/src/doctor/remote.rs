@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lab::agent::Side;
 use lab::doctor::{
-    Bound, ConnectTimes, CpuUse, DoctorJob, Examination, ServedUse, Stage, Substitution,
+    Bound, ConnectTimes, DoctorJob, Examination, OwnClients, ServedUse, Stage, Substitution,
     needs_pairs,
 };
 use lab::units::{Nanos, Rate};
@@ -35,10 +35,8 @@ const OTHERS_MAX: usize = 8;
 const HOLE: u64 = 64 << 20;
 /// The least depth at which a disk shows what it can do.
 pub(super) const DEPTH_FULL: u32 = 16;
-/// Results of the target that differ by more are not steady.
-const UNSTEADY: f64 = 1.3;
 /// A client that is busy for less has time to notice what arrives.
-const IDLE_CLIENT: f64 = 0.6;
+pub(super) const IDLE_CLIENT: f64 = 0.6;
 
 /// An export that is examined.
 pub(super) struct Remote<'a, 'b> {
@@ -48,6 +46,8 @@ pub(super) struct Remote<'a, 'b> {
     pub(super) far: RemoteServer,
     /// Stages of the examined path that a reading of the export itself leaves out.
     pub(super) without: Vec<Stage>,
+    /// The clients of its server that the target itself is: a mount's, which may be busy meanwhile.
+    pub(super) own: OwnClients,
     /// Requests of the measurements until now: the next one continues where they ended.
     requests: Cell<u64>,
     repeats: RefCell<Vec<Repeat>>,
@@ -92,6 +92,7 @@ impl<'a, 'b> Remote<'a, 'b> {
             named: session.args.disks.resolve(&target.to_string())?,
             far: RemoteServer::find(session, target),
             without: Vec::new(),
+            own: OwnClients::default(),
             requests: Cell::new(0),
             repeats: RefCell::default(),
         })
@@ -149,13 +150,14 @@ impl<'a, 'b> Remote<'a, 'b> {
         let mut measured = measure(self.session, &self.opening(), &how)?;
         let direction = self.session.job.direction;
         let export = &self.target.export;
-        let served = report.end(self.session, export, direction, &[]);
+        let served = report.end(self.session, export, direction, &self.own);
         self.requests.set(measured.requests);
         let after = watcher.and_then(|watcher| watcher.look(port, Side::After));
         if let Some(watcher) = watcher.filter(|_| measured.server.is_none()) {
             measured.server = watcher.between(before.as_ref(), after.as_ref());
         }
-        let far = || super::report::between(before.as_ref(), after.as_ref(), export, direction);
+        let (first, last) = (before.as_ref(), after.as_ref());
+        let far = || super::report::between(first, last, export, direction, &self.own);
         Ok(PlainRead {
             served: served.or_else(far),
             measured,
@@ -239,7 +241,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         e.bounds.extend(
             plain
                 .span
-                .disk(plain.measured.rate, self.session.job.direction),
+                .disk(plain.measured.rate, self.session.job.direction, None),
         );
         self.wire(e, plain);
         let ciphers = self.null_of_ours(e)?;
@@ -286,7 +288,7 @@ impl<'a, 'b> Remote<'a, 'b> {
     }
 
     /// A null export of our own in place of the server, and without the encryption.
-    fn null_of_ours(&self, e: &mut Examination) -> Result<Ciphers, DriverError> {
+    pub(super) fn null_of_ours(&self, e: &mut Examination) -> Result<Ciphers, DriverError> {
         let over = self.far.alike(self.target);
         let Some((alike, run)) = self.null(e, Stage::Protocol, over)? else {
             return Ok(Ciphers::default());
@@ -464,37 +466,4 @@ impl<'a, 'b> Remote<'a, 'b> {
         }
         Ok(())
     }
-}
-
-/// The bound of a thread's time at one end; none where it was not seen.
-pub(super) fn busy(
-    e: &mut Examination,
-    part: Stage,
-    cpu: Option<CpuUse>,
-    cipher: Option<f64>,
-    why_not: &str,
-) {
-    match cpu {
-        Some(cpu) => {
-            let cpu = CpuUse { cipher, ..cpu };
-            e.bounds.extend(Bound::busy(part, e.rate, cpu));
-        }
-        None => e.note_unmeasured(part, why_not),
-    }
-}
-
-/// What the target did each time that it was measured: the middle counts, and outliers are reported.
-pub(super) fn settle(e: &mut Examination, rates: &[Rate]) {
-    let each: Vec<f64> = rates.iter().map(|rate| rate.0).collect();
-    let least = each.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = each.iter().copied().fold(0.0, f64::max);
-    if most > least * UNSTEADY {
-        e.remarks.push(format!(
-            "It was not steady: between {} and {}, so small differences mean nothing.",
-            Rate(least),
-            Rate(most)
-        ));
-    }
-    e.rate = Rate(lab::stats::median(&each).unwrap_or(0.0));
-    e.best = Rate(most);
 }

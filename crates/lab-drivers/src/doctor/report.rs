@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use engine::clock;
 use lab::agent::protocol::Counters;
-use lab::doctor::{ServedReading, ServedUse};
+use lab::doctor::{OwnClients, ServedReading, ServedUse};
 use lab::plan::Direction;
 use lab::units::Nanos;
 
@@ -30,13 +30,13 @@ impl ReportSpan {
         }
     }
 
-    /// What the server did since, for others than the processes `own`.
+    /// What the server did since, for others than the target's `own` clients.
     pub(super) fn end(
         self,
         session: &DoctorSession<'_>,
         export: &str,
         direction: Direction,
-        own: &[u32],
+        own: &OwnClients,
     ) -> Option<ServedUse> {
         let before = self.before?;
         let after = session.args.disks.report(self.process?)?;
@@ -52,9 +52,10 @@ pub(super) fn between(
     after: Option<&Counters>,
     export: &str,
     direction: Direction,
+    own: &OwnClients,
 ) -> Option<ServedUse> {
     let (before, after) = (before?, after?);
     let elapsed = Nanos(after.at.0.checked_sub(before.at.0)?);
     let (first, last) = (before.served.as_ref()?, after.served.as_ref()?);
-    last.since(first, export, direction, &[], elapsed)
+    last.since(first, export, direction, own, elapsed)
 }

@@ -97,9 +97,17 @@ pub(super) struct WatchedSpan {
 }
 
 impl WatchedSpan {
-    /// The bound of the busiest disk there.
-    pub(super) fn disk(&self, rate: Rate, direction: Direction) -> Option<Bound> {
-        Bound::of_disks(self.before.as_ref()?, self.after.as_ref()?, rate, direction)
+    /// The bound of the busiest disk there. `own` is the device of the target on this machine, which an agent that sees
+    /// this machine's devices reports, too.
+    pub(super) fn disk(
+        &self,
+        rate: Rate,
+        direction: Direction,
+        own: Option<&str>,
+    ) -> Option<Bound> {
+        let mut after = self.after.clone()?;
+        after.disks.retain(|disk| Some(disk.name.as_str()) != own);
+        Bound::of_disks(self.before.as_ref()?, &after, rate, direction)
     }
 
     /// Whether the server there is outboard's own.

@@ -55,6 +55,28 @@ pub(super) fn idle(address: SocketAddr) -> Result<Vec<Nanos>, DriverError> {
     })
 }
 
+/// Runs `measured`, which takes about `time`, and connects to `address` again and again meanwhile. Returns the times that
+/// connecting took from a quarter of the time on.
+pub(super) fn connects_during<T>(
+    address: SocketAddr,
+    time: Duration,
+    measured: impl FnOnce() -> T,
+) -> Result<(T, Vec<Nanos>), DriverError> {
+    std::thread::scope(|scope| {
+        let probe = scope.spawn(|| {
+            on_engine(async || {
+                let end = clock::now() + time;
+                clock::sleep(time / 4).await;
+                Ok(connect_times(address, end).await)
+            })
+        });
+        let measured = measured();
+        let times = probe.join();
+        let times = times.map_err(|_| DriverError::new("the thread that connects panicked"))?;
+        Ok((measured, times?))
+    })
+}
+
 /// What the interface towards `peer` says of its speed.
 pub(super) fn link_bound(peer: IpAddr) -> Option<Bound> {
     let (interface, speed) = link(peer)?;

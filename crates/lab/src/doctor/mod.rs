@@ -58,7 +58,7 @@ pub use flush::{DeviceFlushes, FlushTimes};
 pub use readahead::{ReadaheadTrial, ReadaheadTrials};
 pub use server_report::{
     AnsweredRequests, ClientReading, ClientUse, ExportReading, MemberReading, MemberUse,
-    ServedReading, ServedUse, StripeMember,
+    OwnClients, ServedReading, ServedUse, StripeMember,
 };
 pub use stage::Stage;
 pub use text::text;

@@ -4,9 +4,12 @@
 //!
 //! * A client counts as another one only if it was connected before the measurement and after it: the doctor's own
 //!   connections are not.
+//! * The target's own connections are not other clients. Where none of them is found among the clients without a process,
+//!   any of these may be one, and none of them is another client.
 //! * A client limits the target only where it takes bytes of the same disk, and a part of them that matters.
 //! * The slow member is the one that most of the waiting was for, of an array with several.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -89,6 +92,15 @@ pub struct AnsweredRequests {
     pub requests: u64,
     /// Their time, all of them together.
     pub time: Nanos,
+}
+
+/// The clients through which the target itself uses its export, as a mount does; none where the doctor reads the export.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OwnClients {
+    /// Their processes.
+    pub processes: Vec<u32>,
+    /// Their ends of TCP connections: over TCP, a server knows no process.
+    pub addresses: Vec<SocketAddr>,
 }
 
 /// Another client of the server.
@@ -178,6 +190,28 @@ fn machine(name: &str) -> &str {
     }
 }
 
+/// An address in the form in which equal ones are equal: a server that listens on `::` reports IPv4 within IPv6.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+impl OwnClients {
+    fn contains(&self, client: &ClientReading) -> bool {
+        if let Some(process) = client.process {
+            return self.processes.contains(&process);
+        }
+        let address = client.name.parse().ok().map(canonical);
+        let mut own = self.addresses.iter().copied().map(canonical);
+        address.is_some_and(|address| own.any(|own| own == address))
+    }
+
+    /// Whether all clients without a process that are not among these are others, of an export with `clients`.
+    fn distinguishes(&self, clients: &[ClientReading]) -> bool {
+        let is_found = |client: &ClientReading| client.process.is_none() && self.contains(client);
+        *self == Self::default() || clients.iter().any(is_found)
+    }
+}
+
 impl ExportReading {
     /// The same with at most [`CLIENTS_MAX`] clients.
     #[must_use]
@@ -200,19 +234,20 @@ impl ServedReading {
         found.or_else(|| self.exports.first().filter(|_| name.is_empty()))
     }
 
-    /// What others did since `before`, and the members of the array of `export`, in one direction. `own`: processes
-    /// that use the export for the target.
+    /// What others did since `before`, and the members of the array of `export`, in one direction. `own` are the
+    /// clients that use the export for the target.
     #[must_use]
     pub fn since(
         &self,
         before: &Self,
         export: &str,
         direction: Direction,
-        own: &[u32],
+        own: &OwnClients,
         elapsed: Nanos,
     ) -> Option<ServedUse> {
         let target = self.export(export)?;
         let nanos = (elapsed.0 > 0).then_some(elapsed.0 as f64)?;
+        let is_distinguished = own.distinguishes(&target.clients);
         let mut others = Vec::new();
         for later in self
             .exports
@@ -221,9 +256,8 @@ impl ServedReading {
         {
             let earlier = before.export(&later.name)?;
             let clients = later.clients.iter().filter(|client| {
-                // An older server does not name processes: the target may be any of its clients.
-                let process = client.process;
-                process.map_or(own.is_empty(), |process| !own.contains(&process))
+                let is_known = client.process.is_some() || is_distinguished;
+                is_known && !own.contains(client)
             });
             others.extend(clients.filter_map(|client| {
                 let first = earlier.clients.iter().find(|first| first.id == client.id)?;

@@ -4,7 +4,7 @@
 //! Only processes that may be looked at are found: one's own, and all for root.
 
 use std::io;
-use std::net::{IpAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
 use crate::sensors::read;
@@ -60,6 +60,16 @@ pub fn peers_of(processes: &[u32]) -> Vec<u32> {
     owners(&theirs).collect()
 }
 
+/// This end of each TCP connection that a process has, those in other network namespaces left out.
+#[must_use]
+pub fn local_addresses(process: u32) -> Vec<SocketAddr> {
+    let own: Vec<u64> = inodes_of(process).collect();
+    let sockets = tcp_sockets().into_iter();
+    let ours = sockets.filter(|socket| !socket.is_listening && own.contains(&socket.inode));
+    ours.filter_map(|socket| parse_address(&socket.local))
+        .collect()
+}
+
 /// A TCP port that is free now, for a program that takes no open socket: if it no longer is in a moment, that
 /// program ends.
 ///
@@ -100,6 +110,27 @@ fn parse_tcp(table: &str) -> Vec<TcpSocket> {
     table.lines().skip(1).filter_map(socket).collect()
 }
 
+/// `0100007F:2A39`: an address as one word of the host's byte order for IPv4 and four of them for IPv6, and a port.
+fn parse_address(cell: &str) -> Option<SocketAddr> {
+    let (address, port) = cell.split_once(':')?;
+    let words = address.as_bytes().chunks(8).map(|word| {
+        let word = std::str::from_utf8(word).ok()?;
+        u32::from_str_radix(word, 16).ok().map(u32::from_be)
+    });
+    let words: Option<Vec<u32>> = words.collect();
+    let address = match words?.as_slice() {
+        [bits] => IpAddr::from(Ipv4Addr::from_bits(*bits)),
+        &[a, b, c, d] => {
+            let joined = [a, b, c, d].into_iter();
+            let bits = joined.fold(0, |all, word| (all << 32) | u128::from(word));
+            IpAddr::from(Ipv6Addr::from_bits(bits))
+        }
+        _ => return None,
+    };
+    let port = u16::from_str_radix(port, 16).ok()?;
+    Some(SocketAddr::new(address, port))
+}
+
 /// Inodes of the sockets that are bound to a path: `Num RefCount Protocol Flags Type St Inode Path` (proc(5)); the
 /// path may hold blanks.
 fn unix_inodes(table: &str, path: &str) -> Vec<u64> {
@@ -135,7 +166,8 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::{
-        listening, listens, owner_of_tcp, owner_of_unix, parse_tcp, peers_of, unix_inodes,
+        listening, listens, local_addresses, owner_of_tcp, owner_of_unix, parse_tcp, peers_of,
+        unix_inodes,
     };
 
     const TCP: &str = "\
@@ -194,5 +226,22 @@ mod tests {
         let _one = std::net::TcpStream::connect(("127.0.0.1", port)).expect("a connection");
         let _other = listener.accept().expect("its other end");
         assert!(peers_of(&[std::process::id()]).is_empty());
+    }
+
+    #[test]
+    fn a_connections_own_address_is_found_by_its_process() {
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(host) else {
+                eprintln!("skipped: no {host} here");
+                continue;
+            };
+            let listens_at = listener.local_addr().expect("an address");
+            let one = std::net::TcpStream::connect(listens_at).expect("a connection");
+            let own = local_addresses(std::process::id());
+            assert!(
+                own.contains(&one.local_addr().expect("an address")),
+                "{own:?}"
+            );
+        }
     }
 }

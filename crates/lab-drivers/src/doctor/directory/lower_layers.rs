@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use lab::doctor::load::LoadSource;
-use lab::doctor::{Bound, CacheUse, Examination, ReadOrigin, Stage, Substitution};
+use lab::doctor::{Bound, CacheUse, Evidence, Examination, ReadOrigin, Stage, Substitution};
 use lab::host::{ceilings, residency};
 use lab::plan::Direction;
 use lab::units::{Bytes, MIB};
@@ -84,24 +84,44 @@ impl Directory<'_, '_> {
         }
     }
 
-    /// The wire alone: nothing is written but to the file of our own.
+    /// What can be had without a write to anything but the file of our own: the wire by itself, and for an export what is
+    /// read of a null export of our own in its place.
     fn behind_writes(&self, e: &mut Examination) -> Result<(), DriverError> {
         e.note_unmeasured(Stage::Disk, "nothing is written but to the file of our own");
         match (&self.place.kind, self.place.export()) {
             (MountKind::Kernel(network), _) => self.wire(e, network.peer),
             (MountKind::Network { peer }, _) => self.wire(e, *peer),
             (MountKind::Sshfs(sshfs), _) if sshfs.server.is_empty() => self.wire(e, sshfs.peer),
-            (_, Some(target)) => {
-                let far = RemoteServer::find(self.session, target);
-                e.is_own_server = far.is_own();
-                let peer = far.address.filter(|address| !address.ip().is_loopback());
-                match peer {
-                    Some(address) => self.wire(e, Some(address.ip())),
-                    None => Ok(()),
-                }
-            }
+            (_, Some(target)) => self.export_written(e, target),
             _ => Ok(()),
         }
+    }
+
+    /// What limits writes to an export: a null export of our own carries the same requests the other way.
+    fn export_written(&self, e: &mut Examination, target: &Target) -> Result<(), DriverError> {
+        let mut remote = Remote::new(self.session, target)?;
+        remote.without = vec![Stage::Client];
+        e.is_own_server |= remote.far.is_own();
+        let (first, first_bound) = (e.substitutions.len(), e.bounds.len());
+        remote.null_of_ours(e)?;
+        for sub in &mut e.substitutions[first..] {
+            sub.by.push_str(", which is read");
+            // Writes may take more than reads: only a faster one says something.
+            sub.sure = false;
+        }
+        for bound in &mut e.bounds[first_bound..] {
+            if let Evidence::AtLeast { how } = &mut bound.evidence {
+                how.push_str(", for reads");
+            }
+        }
+        let Some(address) = remote.far.address.filter(|one| !one.ip().is_loopback()) else {
+            return Ok(());
+        };
+        // What a link says of itself is passed by none, but other links may follow.
+        let link = wire::link_bound(address.ip());
+        e.bounds
+            .extend(link.filter(|bound| e.rate.0 > bound.rate.0 / 2.0));
+        bare_wire::both_ways(self.session, e, address.ip())
     }
 
     fn behind_reads(&self, e: &mut Examination) -> Result<(), DriverError> {
@@ -134,6 +154,7 @@ impl Directory<'_, '_> {
         }
         let mut remote = Remote::new(self.session, target)?;
         remote.without = vec![Stage::Client];
+        remote.own = self.own_clients();
         let plain = remote.plain()?;
         let rate = plain.measured.rate;
         let index = e.substitutions.len();

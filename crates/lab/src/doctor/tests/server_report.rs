@@ -60,7 +60,13 @@ fn reading(moved: &[(u64, &str, u64)], members: &[(&str, bool, u64)]) -> ServedR
 
 fn read_use(before: &[(u64, &str, u64)], after: &[(u64, &str, u64)]) -> ServedUse {
     let (before, after) = (reading(before, &[]), reading(after, &[]));
-    let found = after.since(&before, "media", Direction::Read, &[], Nanos(SECOND));
+    let found = after.since(
+        &before,
+        "media",
+        Direction::Read,
+        &OwnClients::default(),
+        Nanos(SECOND),
+    );
     // Of a disk in memory, which another instance of is measured.
     ServedUse {
         has_files: false,
@@ -160,7 +166,13 @@ fn what_limits_one_of_two_expressions_over_a_file_may_not_limit_the_other() {
     ];
     let [before, mut after] = readings;
     after.exports[0].is_plain = false;
-    let found = after.since(&before, "media", Direction::Read, &[], Nanos(SECOND));
+    let found = after.since(
+        &before,
+        "media",
+        Direction::Read,
+        &OwnClients::default(),
+        Nanos(SECOND),
+    );
     assert!(found.expect("a use").others.is_empty());
 }
 
@@ -172,8 +184,37 @@ fn connections_from_one_address_are_one_client_and_unknown_ones_may_be_the_targe
     assert_eq!(others.len(), 1);
     assert_eq!(others[0].name, "192.0.2.7");
     let (before, after) = (reading(&ids, &[]), reading(&later, &[]));
-    let found = after.since(&before, "media", Direction::Read, &[7], Nanos(SECOND));
+    let own = OwnClients {
+        processes: vec![7],
+        addresses: Vec::new(),
+    };
+    let found = after.since(&before, "media", Direction::Read, &own, Nanos(SECOND));
     assert!(found.expect("a use").others.is_empty());
+}
+
+/// A mount is a client of its server, too, and over TCP only its addresses say which one. Before, no client of a mount's
+/// server was another one over TCP.
+#[test]
+fn a_mounts_own_connections_are_not_another_client_and_the_rest_is() {
+    let ids: Vec<(u64, &str, u64)> = (1..=4).map(|id| (id, "media", 0)).collect();
+    let later: Vec<(u64, &str, u64)> = (1..=4).map(|id| (id, "media", 10)).collect();
+    let (before, after) = (reading(&ids, &[]), reading(&later, &[]));
+    let others = |addresses: &[&str]| {
+        let addresses = addresses.iter().map(|one| one.parse().expect("an address"));
+        let own = OwnClients {
+            processes: vec![7],
+            addresses: addresses.collect(),
+        };
+        let found = after.since(&before, "media", Direction::Read, &own, Nanos(SECOND));
+        let others = found.expect("a use").others.into_iter();
+        let others = others.map(|other| (other.name, other.rate.0 as u64 / MIB));
+        others.collect::<Vec<_>>()
+    };
+    let own = ["192.0.2.7:1", "[::ffff:192.0.2.7]:3", "192.0.2.7:4"];
+    assert_eq!(others(&own), [("192.0.2.7:2".to_owned(), 10)]);
+    assert_eq!(others(&["192.0.2.7:1"]), [("192.0.2.7".to_owned(), 30)]);
+    // Behind a translation of addresses, none is known as the mount's, so that all of them may be.
+    assert_eq!(others(&["198.51.100.7:1"]), []);
 }
 
 #[test]
@@ -200,7 +241,13 @@ fn written(members: &[(&str, bool, u64)], alone: u64) -> Examination {
         .map(|(name, remote, _)| (*name, *remote, 0))
         .collect();
     let (before, after) = (reading(&[], &idle), reading(&[], members));
-    let served = after.since(&before, "media", Direction::Write, &[], Nanos(SECOND));
+    let served = after.since(
+        &before,
+        "media",
+        Direction::Write,
+        &OwnClients::default(),
+        Nanos(SECOND),
+    );
     let mut served = served.expect("a use");
     let mut one = served.clone();
     let members = one.members.iter_mut();
