@@ -1,17 +1,19 @@
 //! Disks that something else than the doctor slows down: another client of the same server, the remote half of a mirror,
 //! one disk of a stripe; and near neighbours, where none of them is named.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use outboard_tests::attachment::World;
 use outboard_tests::image::{Folder, MIB};
 use outboard_tests::mirror;
-use outboard_tests::server::{By, Server};
+use outboard_tests::server::{By, LIMIT, Server};
 use serde_json::Value;
 use testkit::proc::Process;
 use testkit::requires;
 
+use super::files::fill;
 use super::network::{Network, can_make_networks};
 use super::servers::start;
 use super::{
@@ -127,6 +129,77 @@ fn another_client_is_named_by_the_agent_of_a_server_elsewhere() {
         sentence.contains(&format!("{}.1:", network.subnet)),
         "{sentence}"
     );
+}
+
+/// What is named as the other clients, of reads or of writes.
+fn others(verdict: &Value) -> Vec<String> {
+    let clients = verdict["verdict"]["cause"]["clients"].as_array();
+    let names = clients.into_iter().flatten();
+    let names = names.filter_map(|client| client["name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+/// A mount is a client of its server, too. Its own connections were not distinguished from others over TCP, so that no other
+/// client was named to the user of a mount.
+#[track_caller]
+fn other_client_of_mount_is_named(by: By) {
+    if !runs_long_tests() || !can_read_meanwhile() {
+        return;
+    }
+    let Some(world) = World::new() else {
+        return;
+    };
+    let _alone = alone();
+    let folder = Folder::new();
+    // Its control socket is where the doctor looks for attachments, too. Reads and writes share the rate.
+    let disk = "d=throttle(memory(192M), bytes=20M/s)";
+    let (listen, port_file) = (format!("unix:{}", folder.at("socket")), folder.at("port"));
+    let mut serve = world.outboard(&["serve", disk, "--listen", &listen]);
+    serve.args(["--listen", "127.0.0.1:0", "--port-file", &port_file]);
+    let (mut server, unix) = start(&folder, serve, "d");
+    let port = server.wait_for_file(Path::new(&port_file), LIMIT);
+    let port = port.expect("it listens");
+    let uri = match by {
+        By::Unix => unix,
+        _ => format!("nbd://127.0.0.1:{port}/d"),
+    };
+    let point = world.mount_point();
+    world.attachment(&uri).on(&point).ext4().device();
+    fill(&Path::new(&point).join("film"), 32);
+    let run = |right: &dyn Fn(&Value) -> bool| {
+        let found = diagnoses_until((SECONDS * 2, SECONDS_MAX), right, |seconds| {
+            doctor_in(&world, &folder, seconds, &[&point, "--write"])
+        });
+        drop(found.unwrap_or_else(|wrong| panic!("{wrong:#?}")));
+    };
+    let both = |all: &Value, is_right: &dyn Fn(&Value) -> bool| {
+        (0..2).all(|at| limiter(&all[at]) == ["disk"] && is_right(&all[at]))
+    };
+    // Its own connections are not another client.
+    run(&|all| both(all, &|one| others(one).is_empty()));
+    let other = reader(&uri);
+    let named = match by {
+        By::Unix => format!("process {} (fio)", other.id()),
+        _ => "127.0.0.1".to_owned(),
+    };
+    run(&|all| {
+        both(all, &|one| {
+            let others = others(one);
+            others.len() == 1 && others[0].starts_with(&named)
+        })
+    });
+    drop(other);
+    world.run(&["detach", &point]).ok();
+}
+
+#[test]
+fn another_client_of_a_mounts_server_is_named_for_reads_and_writes() {
+    other_client_of_mount_is_named(By::Unix);
+}
+
+#[test]
+fn another_client_of_a_mounts_server_is_named_over_tcp() {
+    other_client_of_mount_is_named(By::Tcp);
 }
 
 /// The other client reads another disk of the same server.

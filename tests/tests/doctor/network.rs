@@ -75,6 +75,12 @@ impl Network {
         assert!(step_of(&slower).status().is_ok_and(|done| done.success()));
     }
 
+    /// Lets what leaves the near end go as fast as it can again.
+    pub(super) fn free_near_end(&self) {
+        let free = format!("tc qdisc del dev {} root", self.link);
+        assert!(step_of(&free).status().is_ok_and(|done| done.success()));
+    }
+
     /// `command` where the near end says that it is a link of 100 Mb/s, as a card for such a wire does: a virtual one says
     /// that it carries 10 Gb/s.
     pub(super) fn with_link_speed(&self, folder: &Folder, command: &Command) -> Command {

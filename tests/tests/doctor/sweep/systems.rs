@@ -2,8 +2,7 @@
 //!
 //! # What it does not do
 //!
-//! It starts nothing. Writes to a mounted export of a server on this machine are missing: the doctor names protocol, wire and
-//! disk. SSHFS has a test in `files.rs`: what its server has in memory cannot be dropped for a slow disk below it. SMB
+//! It starts nothing. SSHFS has a test in `files.rs`: what its server has in memory cannot be dropped for a slow disk below it. SMB
 //! takes a client of the kernel, which this machine may not have: it is examined in the guest (`cargo xtask guest doctor`).
 
 /// The server.
@@ -37,6 +36,8 @@ pub(super) struct RiggedSystem {
     pub(super) is_starved: bool,
     /// The disk that its image lies on, where that is no file of this machine's disk.
     pub(super) image_on: Option<&'static str>,
+    /// Which of the doctor's answers is graded: reads, writes, flushed writes.
+    pub(super) answer: usize,
     /// Options of the doctor.
     pub(super) options: &'static [&'static str],
     /// The part, and its cause if that is checked.
@@ -54,6 +55,7 @@ impl RiggedSystem {
             quota: None,
             is_starved: false,
             image_on: None,
+            answer: 0,
             options: &[],
             truth,
         }
@@ -89,9 +91,21 @@ impl RiggedSystem {
         self
     }
 
-    /// Which of the doctor's answers is graded: the second is on writes.
-    pub(super) fn answer(&self) -> usize {
-        usize::from(self.options == WRITES)
+    /// It is written, and the verdict on that is graded.
+    fn written(mut self) -> Self {
+        (self.options, self.answer) = (WRITES, 1);
+        self
+    }
+
+    /// Each write is flushed, and the verdict on that is graded.
+    fn flushed(mut self) -> Self {
+        (self.options, self.answer) = (WRITES, 2);
+        self
+    }
+
+    /// Whether the verdict on reads is graded.
+    pub(super) const fn is_read(&self) -> bool {
+        self.answer == 0
     }
 
     /// In a few words.
@@ -274,11 +288,35 @@ fn mounted_systems() -> Vec<RiggedSystem> {
     let disk = ("disk", "");
     vec![
         RiggedSystem::new(Mounted, &[reads], disk),
-        RiggedSystem::new(Mounted, &[writes], disk).options(WRITES),
+        RiggedSystem::new(Mounted, &[writes], disk).written(),
         RiggedSystem::new(Mounted, &[late], ("queue", "")).options(ONE),
         RiggedSystem::new(MountedExport, &[&served(reads)], disk),
         RiggedSystem::new(MountedExport, &[&served("memory(192M)")], ("wire", "")).far(),
     ]
+}
+
+/// Exports of ours that are mounted and written, here and behind a wire of 100 Mb/s in that direction.
+fn written_systems() -> Vec<RiggedSystem> {
+    let mounted = |disk: &str, truth: (&'static str, &'static str)| {
+        RiggedSystem::new(Program::MountedExport, &[&format!("d={disk}")], truth)
+    };
+    let throttled = |rate: &str| format!("throttle(memory(192M), write-bytes={rate}/s)");
+    let (disk, wire, flush) = (("disk", ""), ("wire", ""), ("flush", ""));
+    let late_flush = "delay(memory(192M), flush=80ms)";
+    let mut all = vec![
+        mounted(&throttled("8M"), disk).written(),
+        mounted(&throttled("20M"), disk).written(),
+        mounted(late_flush, flush).flushed(),
+        mounted("memory(192M)", wire).far().written(),
+        mounted("memory(192M)", wire).far().agent().written(),
+        mounted(late_flush, flush).far().flushed(),
+    ];
+    // Disks from 0.4 to 0.8 of the wire, and one that is faster than the wire.
+    for rate in ["4700K", "7000K", "9200K"] {
+        all.push(mounted(&throttled(rate), disk).far().agent().written());
+    }
+    all.push(mounted(&throttled("16000K"), wire).far().agent().written());
+    all
 }
 
 /// Servers behind the wire that get too little of a processor, and servers with a limit of their own close to that of their disk.
@@ -316,6 +354,7 @@ pub(super) fn all() -> Vec<RiggedSystem> {
         near_systems(),
         far_systems(),
         mounted_systems(),
+        written_systems(),
         close_systems(),
     ]
     .concat()
