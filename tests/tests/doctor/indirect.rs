@@ -1,4 +1,4 @@
-//! Targets whose bytes have more than one place to come from: several servers, a cache file. The doctor measures one and names it.
+//! Targets of which the bytes may come from several places: several servers, a cache file. The doctor measures one and names it.
 
 use outboard_tests::attachment::World;
 use outboard_tests::image::{Folder, MIB, pattern};

@@ -9,7 +9,7 @@
 //! * Of several servers, the next connections may lead to another one than those before. So the disk owes nothing when these are
 //!   ended: what the server did not flush it could write later over what another one was sent. That it takes no connection any more
 //!   says nothing of that, and that it closed its connections neither, since they were closed in answer to the goodbye.
-//! * A disk whose unflushed writes were given up keeps its connections: the next ones may lead to a server that does not have these
+//! * A disk of which unflushed writes were given up keeps its connections: the next ones may lead to a server that does not have these
 //!   writes, and what is read there would be stale.
 
 use std::time::Instant;
