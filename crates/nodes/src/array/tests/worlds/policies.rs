@@ -1,7 +1,7 @@
 //! Worlds in which an array of level 5 gets other consistency policies, is reshaped, and has bad sectors: what [`reshapes`](super::reshapes)
 //! has happens, too.
 //!
-//! A sector goes bad only while all members are there and parity fits: it is read from the others, and written again. A spare may be
+//! A sector becomes unreadable only while all members are there and parity fits: it is read from the others, and written again. A spare may be
 //! absent for a life in which no reshape begins, and have another policy than the others then.
 
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl ReshapeWorld {
         Some(name)
     }
 
-    /// Another policy is given, or a sector goes bad. Whether that is begun instead of something else.
+    /// Another policy is given, or a sector becomes unreadable. Whether that is begun instead of something else.
     pub(super) fn begin_policy(&mut self, array: &Arc<Array>, doing: &Doing) -> bool {
         if !self.changes_policy {
             return false;
