@@ -37,6 +37,7 @@ pub(crate) async fn probe(access: &StoreAccess) -> Result<(), BucketError> {
         Error::NotImplemented { .. } | Error::NotSupported { .. } => refused(error.to_string()),
         error => BucketError::store(&access.uri, "create an object", error),
     };
+    let begin = clock::wall();
     match retry(RetryPolicy::OPEN, &access.uri, create).await {
         // It is there if an earlier try was carried out and not answered.
         Ok(_) | Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {}
@@ -53,19 +54,26 @@ pub(crate) async fn probe(access: &StoreAccess) -> Result<(), BucketError> {
         Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
             let head =
                 head.map_err(|error| BucketError::store(&access.uri, "read an object", error));
-            check_clock(access, head?.last_modified.into())
+            check_clock(
+                access,
+                skew(head?.last_modified.into(), begin, clock::wall()),
+            )
         }
         Ok(_) => Err(refused("it overwrote an object that was there".to_owned())),
         Err(error) => Err(failed(error)),
     }
 }
 
-fn check_clock(access: &StoreAccess, store: SystemTime) -> Result<(), BucketError> {
-    let here = clock::wall();
-    let skew = match here.duration_since(store) {
-        Ok(ahead) => ahead,
-        Err(behind) => behind.duration(),
-    };
+/// How far `store` is from the time between `begin` and `end`, in which the store set it: requests are retried for many seconds, and
+/// the first try may have made the object.
+fn skew(store: SystemTime, begin: SystemTime, end: SystemTime) -> Duration {
+    let before = begin.duration_since(store);
+    before
+        .or_else(|_| store.duration_since(end))
+        .unwrap_or_default()
+}
+
+fn check_clock(access: &StoreAccess, skew: Duration) -> Result<(), BucketError> {
     if skew <= SKEW_MAX {
         return Ok(());
     }
@@ -73,4 +81,19 @@ fn check_clock(access: &StoreAccess, store: SystemTime) -> Result<(), BucketErro
         uri: access.uri.clone(),
         seconds: skew.as_secs(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store that answers late is not one with another clock: the requests of a probe are retried for up to 20 s each.
+    #[test]
+    fn what_a_late_answer_takes_is_no_skew() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        for (store, expected) in [(1000, 0), (1060, 0), (1030, 0), (900, 100), (1100, 40)] {
+            let found = skew(at(store), at(1000), at(1060));
+            assert_eq!(found, Duration::from_secs(expected), "{store}");
+        }
+    }
 }
