@@ -88,12 +88,12 @@ fn block_index(bytes: u64) -> usize {
 }
 
 /// The blocks of a write, each in memory of its own.
-pub(crate) fn copy_blocks(data: &[Bytes]) -> Vec<Bytes> {
-    let len: usize = data.iter().map(Bytes::len).sum();
+pub(crate) fn copy_blocks(data: &[impl AsRef<[u8]>]) -> Vec<Bytes> {
+    let len: usize = data.iter().map(|slice| slice.as_ref().len()).sum();
     let mut blocks = Vec::with_capacity(len / BLOCK_LEN);
     let mut open: Vec<u8> = Vec::new();
     for slice in data {
-        let mut rest = &slice[..];
+        let mut rest = slice.as_ref();
         while !rest.is_empty() {
             if open.is_empty() {
                 open.reserve_exact(BLOCK_LEN);

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * Blocks that lie together in an object and in the request are one request to the store, of at most [`FETCH_MAX`] bytes.
+//! * Blocks that lie together in an object and on the disk are one request to the store, of at most [`FETCH_MAX`] bytes.
 //! * Every block of a fetch is compared with its checksum, by itself: a read of one block fetches one block.
 
 use std::ops::Range as OffsetRange;
@@ -22,8 +22,8 @@ pub(crate) struct Fetch {
     pub(crate) object: DataObject,
     /// Offset in it, bytes.
     pub(crate) offset: u64,
-    /// The first block of the request that it is for.
-    pub(crate) first: usize,
+    /// The first block that it is for, as the caller counts them.
+    pub(crate) first: u64,
     /// CRC-32C of each block.
     checksums: Vec<u32>,
 }
@@ -40,8 +40,14 @@ pub(crate) enum FetchError {
 }
 
 impl Fetch {
-    const fn len(&self) -> u64 {
-        self.checksums.len() as u64 * BLOCK
+    /// Its blocks.
+    pub(crate) const fn block_count(&self) -> u64 {
+        self.checksums.len() as u64
+    }
+
+    /// Its length, bytes.
+    pub(crate) const fn len(&self) -> u64 {
+        self.block_count() * BLOCK
     }
 
     /// Its bytes in the object.
@@ -54,22 +60,27 @@ impl Fetch {
     /// # Errors
     /// [`FetchError`].
     pub(crate) fn verify(&self, bytes: &Bytes) -> Result<(), FetchError> {
-        if bytes.len() as u64 != self.len() {
-            return Err(FetchError::Length(bytes.len(), self.len()));
+        match self.problems(bytes).into_iter().next() {
+            None => Ok(()),
+            Some((_, error)) => Err(error),
         }
-        let blocks = bytes.chunks_exact(BLOCK_LEN).zip(&self.checksums);
-        for ((block, checksum), nth) in blocks.zip(0_u64..) {
-            if crc32c(&[block]) != *checksum {
-                return Err(FetchError::Checksum(self.offset + nth * BLOCK));
-            }
-        }
-        Ok(())
     }
 
-    fn can_take(&self, block: usize, stored: StoredBlock) -> bool {
+    /// The blocks, counted in the fetch, of which `bytes` are not those that were written.
+    pub(crate) fn problems(&self, bytes: &Bytes) -> Vec<(u64, FetchError)> {
+        if bytes.len() as u64 != self.len() {
+            return vec![(0, FetchError::Length(bytes.len(), self.len()))];
+        }
+        let blocks = bytes.chunks_exact(BLOCK_LEN).zip(&self.checksums).zip(0..);
+        let changed = blocks.filter(|((block, checksum), _)| crc32c(&[block]) != **checksum);
+        let problem = |(_, nth)| (nth, FetchError::Checksum(self.offset + nth * BLOCK));
+        changed.map(problem).collect()
+    }
+
+    fn can_take(&self, block: u64, stored: StoredBlock) -> bool {
         self.object == stored.object
             && self.range().end == stored.offset
-            && self.first + self.checksums.len() == block
+            && self.first + self.block_count() == block
             && self.len() < FETCH_MAX
     }
 }
@@ -82,8 +93,8 @@ pub(crate) struct ReadPlan {
 }
 
 impl ReadPlan {
-    /// Adds a block of the request; blocks come in order.
-    pub(crate) fn push(&mut self, block: usize, source: &BlockSource) {
+    /// Adds a block; blocks come in order.
+    pub(crate) fn push(&mut self, block: u64, source: &BlockSource) {
         let BlockSource::Stored(stored) = source else {
             return;
         };

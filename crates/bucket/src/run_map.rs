@@ -36,6 +36,13 @@ pub(crate) enum BlockSource {
     Stored(StoredBlock),
 }
 
+impl BlockSource {
+    /// Whether it takes space in the store.
+    pub(crate) const fn is_data(&self) -> bool {
+        matches!(self, Self::Inline(_) | Self::Stored(_))
+    }
+}
+
 /// What the blocks of a run are.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RunMap {
@@ -83,11 +90,14 @@ impl RunMap {
         &self.blocks[block].1
     }
 
+    /// What its blocks are, in order.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = &BlockSource> {
+        self.blocks.iter().map(|(_, source)| source)
+    }
+
     /// Whether any block is something else than zeroes.
     pub(crate) fn has_data(&self) -> bool {
-        let is_data =
-            |source: &BlockSource| !matches!(source, BlockSource::Hole | BlockSource::Zero);
-        self.blocks.iter().any(|(_, source)| is_data(source))
+        self.sources().any(BlockSource::is_data)
     }
 }
 

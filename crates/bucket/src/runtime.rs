@@ -4,7 +4,6 @@
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::task::JoinHandle;
 
 /// Threads of the runtime. They wait for the network most of the time.
 const THREADS: usize = 2;
@@ -25,14 +24,4 @@ pub(crate) fn handle() -> Handle {
             .expect("a process can have two threads more")
     };
     RUNTIME.get_or_init(build).handle().clone()
-}
-
-/// The result of a task, which is never aborted. Its panic is the caller's.
-pub(crate) async fn join<T>(task: JoinHandle<T>) -> T {
-    match task.await {
-        Ok(value) => value,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        // Only a runtime that ends cancels its tasks, and the process ends with it.
-        Err(_) => std::future::pending().await,
-    }
 }

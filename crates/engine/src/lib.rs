@@ -38,7 +38,7 @@ pub use file::{DiskFile, OpenMode, WriteBufs};
 pub use in_flight::{InFlight, Ticket};
 pub use long_work::long_work;
 pub use runtime::{
-    BackendChoice, CORES_MAX, Config, Handle, StartError, blocking, run, spawn, thread,
+    BackendChoice, CORES_MAX, Config, Handle, StartError, blocking, join, run, spawn, thread,
 };
 
 #[cfg(test)]

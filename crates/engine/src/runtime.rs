@@ -121,10 +121,18 @@ where
 /// # Panics
 /// Outside [`run`], and where `work` panics.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
+    join(tokio::task::spawn_blocking(work)).await
+}
+
+/// The result of a task that is never aborted. Its panic is the caller's.
+///
+/// # Panics
+/// Where the task panics.
+pub async fn join<T>(task: JoinHandle<T>) -> T {
+    match task.await {
         Ok(value) => value,
-        Err(e) if e.is_panic() => std::panic::resume_unwind(e.into_panic()),
-        // The runtime ends before the work began, and this task with it.
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // Its runtime has ended, and the process ends with it.
         Err(_) => std::future::pending().await,
     }
 }

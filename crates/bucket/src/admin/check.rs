@@ -18,7 +18,7 @@ use crate::read_plan::{Fetch, ReadPlan};
 use crate::run_map::{BlockSource, RunMap};
 use crate::store::{RetryPolicy, StoreAccess, StoreOptions, read_header, retry};
 use crate::uri::BucketUri;
-use crate::volume::{check_meta, open_reader};
+use crate::volume::{IndexHandle, ScanError, open_reader};
 
 /// Problems that are listed; more are counted.
 const PROBLEMS_MAX: usize = 20;
@@ -69,6 +69,8 @@ pub async fn check(
 /// What is known while a volume is checked.
 struct Checker<'a> {
     access: &'a StoreAccess,
+    /// Of the volume, bytes.
+    size: u64,
     report: CheckReport,
     /// The end of the last block that is referred to, by object.
     ends: BTreeMap<DataObject, u64>,
@@ -80,32 +82,19 @@ pub(crate) async fn check_on(
 ) -> Result<CheckReport, BucketError> {
     let header = read_header(access).await?.header;
     let access = &access.of(header.id);
-    let index = open_reader(access).await?;
-    check_meta(access, &index, &header).await?;
+    let (index, _) = open_reader(access, &header).await?;
     let mut checker = Checker {
         access,
+        size: header.size,
         report: CheckReport {
             uri: access.uri.clone(),
             ..CheckReport::default()
         },
         ends: BTreeMap::new(),
     };
-    let scan = index.scan(0..u64::MAX).await;
-    let mut scan = scan.map_err(|error| BucketError::index(&access.uri, "read", error))?;
-    while let Some((run, map)) = scan
-        .next()
-        .await
-        .map_err(|error| error.about(&access.uri))?
-    {
-        let plan = checker.add_run(run, &map, header.size);
-        if what.data {
-            checker.compare(run, &plan.fetches).await;
-        }
-    }
-    drop(scan);
-    if let Err(error) = index.close().await {
-        tracing::debug!("{}: the index was not closed: {error}", access.uri);
-    }
+    let added = checker.add_index(&index, what).await;
+    index.close(&access.uri).await;
+    added.map_err(|error| error.about(&access.uri))?;
     checker.compare_with_store().await?;
     Ok(checker.report)
 }
@@ -118,40 +107,64 @@ impl Checker<'_> {
         }
     }
 
-    fn add_run(&mut self, run: u64, map: &RunMap, size: u64) -> ReadPlan {
+    /// Adds all runs, and compares their data if that is wanted: what lies together is read together, also across runs.
+    async fn add_index(
+        &mut self,
+        index: &IndexHandle,
+        what: CheckOptions,
+    ) -> Result<(), ScanError> {
+        let mut scan = index.scan(0..u64::MAX).await?;
         let mut plan = ReadPlan::default();
-        for block in 0..RUN_BLOCKS {
-            let source = map.block(block);
-            plan.push(block, source);
-            let offset = (run * RUN_BLOCKS as u64 + block as u64).saturating_mul(BLOCK);
-            match source {
-                BlockSource::Hole | BlockSource::Zero => continue,
-                BlockSource::Inline(_) => {}
-                BlockSource::Stored(stored) => {
-                    let end = self.ends.entry(stored.object).or_default();
-                    *end = (*end).max(stored.offset + BLOCK);
-                }
+        while let Some((run, map)) = scan.next().await? {
+            self.add_run(run, &map);
+            if !what.data {
+                continue;
+            }
+            for (block, source) in (run * RUN_BLOCKS as u64..).zip(map.sources()) {
+                plan.push(block, source);
+            }
+            // The last one may get more blocks.
+            if let Some(complete) = plan.fetches.len().checked_sub(1)
+                && complete >= FETCHES_MAX
+            {
+                let last = plan.fetches.split_off(complete);
+                self.compare(&plan.fetches).await;
+                plan.fetches = last;
+            }
+        }
+        self.compare(&plan.fetches).await;
+        Ok(())
+    }
+
+    fn add_run(&mut self, run: u64, map: &RunMap) {
+        for (block, source) in (run * RUN_BLOCKS as u64..).zip(map.sources()) {
+            if let BlockSource::Stored(stored) = source {
+                let end = self.ends.entry(stored.object).or_default();
+                *end = (*end).max(stored.offset + BLOCK);
+            }
+            if !source.is_data() {
+                continue;
             }
             self.report.blocks += 1;
-            if offset >= size {
+            let offset = block.saturating_mul(BLOCK);
+            if offset >= self.size {
                 self.problem(format!(
                     "the block at {offset} is behind the end of the volume"
                 ));
             }
         }
-        plan
     }
 
-    async fn compare(&mut self, run: u64, fetches: &[Fetch]) {
+    async fn compare(&mut self, fetches: &[Fetch]) {
         let access = self.access;
         let fetches = fetches.iter();
-        let fetches = fetches.map(|fetch| async move { (fetch, fetch_bytes(access, fetch).await) });
+        let fetches = fetches.map(|fetch| async move { (fetch, problems(access, fetch).await) });
         let fetches: Vec<_> = fetches.collect();
         let mut fetched = stream::iter(fetches).buffer_unordered(FETCHES_MAX);
-        while let Some((fetch, result)) = fetched.next().await {
-            self.report.compared += (fetch.range().end - fetch.range().start) / BLOCK;
-            if let Err(why) = result {
-                let offset = run * RUN_BLOCKS as u64 * BLOCK + fetch.first as u64 * BLOCK;
+        while let Some((fetch, problems)) = fetched.next().await {
+            self.report.compared += fetch.block_count();
+            for (block, why) in problems {
+                let offset = (fetch.first + block) * BLOCK;
                 self.problem(format!("the data at {offset}: {why}"));
             }
         }
@@ -182,12 +195,15 @@ impl Checker<'_> {
     }
 }
 
-async fn fetch_bytes(access: &StoreAccess, fetch: &Fetch) -> Result<(), String> {
+/// The blocks of a fetch that are not in the store as they were written, and why.
+async fn problems(access: &StoreAccess, fetch: &Fetch) -> Vec<(u64, String)> {
     let path = Path::from(access.names.object(fetch.object));
     let get = || async { access.store.get_range(&path, fetch.range()).await };
-    let bytes = retry(RetryPolicy::OPEN, &access.uri, get).await;
-    let bytes = bytes.map_err(|error| error.to_string())?;
-    fetch
-        .verify(&bytes)
-        .map_err(|error| format!("{path}: {error}"))
+    let found = match retry(RetryPolicy::OPEN, &access.uri, get).await {
+        Ok(bytes) => fetch.problems(&bytes),
+        Err(error) => return vec![(0, error.to_string())],
+    };
+    let found = found.into_iter();
+    let found = found.map(|(block, why)| (block, format!("{path}: {why}")));
+    found.collect()
 }

@@ -35,7 +35,7 @@ use crate::store::{RetryPolicy, StoreAccess, retry};
 
 /// Does `work` on the runtime of the volumes.
 async fn on_runtime<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
-    runtime::join(runtime::handle().spawn(work)).await
+    engine::join(runtime::handle().spawn(work)).await
 }
 
 /// All objects of a folder; of an empty name those of the whole store.

@@ -4,11 +4,10 @@ use serde::Serialize;
 
 use super::{list, on_runtime};
 use crate::error::BucketError;
-use crate::format::{BLOCK, RUN, RUN_BLOCKS};
-use crate::run_map::BlockSource;
+use crate::format::{BLOCK, RUN};
 use crate::store::{StoreAccess, StoreOptions, read_header};
 use crate::uri::BucketUri;
-use crate::volume::{check_meta, open_reader};
+use crate::volume::{IndexHandle, ScanError, open_reader};
 
 /// What a volume is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -45,26 +44,10 @@ pub async fn status(uri: &BucketUri, options: &StoreOptions) -> Result<VolumeSta
 pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, BucketError> {
     let header = read_header(access).await?.header;
     let access = &access.of(header.id);
-    let index = open_reader(access).await?;
-    let generation = check_meta(access, &index, &header).await?;
-    let scan = index.scan(0..header.size.div_ceil(RUN)).await;
-    let mut scan = scan.map_err(|error| BucketError::index(&access.uri, "read", error))?;
-    let mut allocated = 0;
-    while let Some((_, map)) = scan
-        .next()
-        .await
-        .map_err(|error| error.about(&access.uri))?
-    {
-        let is_data = |block: &usize| {
-            let source = map.block(*block);
-            matches!(source, BlockSource::Inline(_) | BlockSource::Stored(_))
-        };
-        allocated += BLOCK * (0..RUN_BLOCKS).filter(is_data).count() as u64;
-    }
-    drop(scan);
-    if let Err(error) = index.close().await {
-        tracing::debug!("{}: the index was not closed: {error}", access.uri);
-    }
+    let (index, generation) = open_reader(access, &header).await?;
+    let allocated = allocated(&index, header.size).await;
+    index.close(&access.uri).await;
+    let allocated = allocated.map_err(|error| error.about(&access.uri))?;
     let data = list(access, &access.names.data()).await?;
     let tables = list(access, &access.names.index()).await?;
     Ok(VolumeStatus {
@@ -78,4 +61,14 @@ pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, Buck
         index_objects: tables.len() as u64,
         index_bytes: tables.iter().map(|object| object.size).sum(),
     })
+}
+
+/// Bytes that hold data.
+async fn allocated(index: &IndexHandle, size: u64) -> Result<u64, ScanError> {
+    let mut scan = index.scan(0..size.div_ceil(RUN)).await?;
+    let mut blocks = 0;
+    while let Some((_, map)) = scan.next().await? {
+        blocks += map.sources().filter(|source| source.is_data()).count() as u64;
+    }
+    Ok(blocks * BLOCK)
 }

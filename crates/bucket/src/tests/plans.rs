@@ -64,7 +64,7 @@ impl ModelStore {
             for block in part.blocks() {
                 let hole = BlockSource::Hole;
                 let source = maps.get(&part.run).map_or(&hole, |map| map.block(block));
-                plan.push(tags.len(), source);
+                plan.push(tags.len() as u64, source);
                 tags.push(match source {
                     BlockSource::Inline(data) => tag_of(data),
                     _ => 0,
@@ -75,9 +75,10 @@ impl ModelStore {
             let range = fetch.range();
             let begin = usize::try_from(range.start).unwrap();
             let end = usize::try_from(range.end).unwrap();
+            let first = usize::try_from(fetch.first).unwrap();
             let bytes = self.objects[&fetch.object].slice(begin..end);
             fetch.verify(&bytes).expect("what was written");
-            for (block, tag) in bytes.chunks_exact(BLOCK_LEN).zip(&mut tags[fetch.first..]) {
+            for (block, tag) in bytes.chunks_exact(BLOCK_LEN).zip(&mut tags[first..]) {
                 *tag = tag_of(block);
             }
         }
@@ -198,10 +199,11 @@ fn blocks_that_lie_together_are_fetched_together() {
     let mut plan = ReadPlan::default();
     for block in 20..100_usize {
         let map = &maps[&(block as u64 / RUN_BLOCKS as u64)];
-        plan.push(block - 20, map.block(block % RUN_BLOCKS));
+        plan.push(block as u64 - 20, map.block(block % RUN_BLOCKS));
     }
     assert_eq!(plan.fetches.len(), 1);
     assert_eq!(plan.fetches[0].range(), 20 * BLOCK..100 * BLOCK);
     let wrong = Bytes::from(vec![0; 80 * BLOCK_LEN]);
     assert!(plan.fetches[0].verify(&wrong).is_err());
+    assert_eq!(plan.fetches[0].problems(&wrong).len(), 80);
 }

@@ -13,7 +13,6 @@ use futures_util::future::join_all;
 use super::index::IndexHandle;
 use super::{BucketVolume, VolumeShared};
 use crate::error::{BucketError, VolumeFailure};
-use crate::runtime;
 
 /// How long all volumes of a process may take to be closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -131,8 +130,8 @@ impl VolumeShared {
     }
 
     async fn close(self: &Arc<Self>) -> Result<(), VolumeFailure> {
-        let shared = self.clone();
-        runtime::join(self.runtime.spawn(async move { shared.end().await })).await
+        self.in_task(|shared| async move { shared.end().await })
+            .await
     }
 
     /// Commits and closes, once.
@@ -143,9 +142,7 @@ impl VolumeShared {
         };
         let flushed = flushed.await;
         self.fail(VolumeFailure::Closed);
-        if let Err(error) = self.index.close().await {
-            tracing::debug!("{}: the index was not closed: {error}", self.access.uri);
-        }
+        self.index.close(&self.access.uri).await;
         flushed
     }
 }

@@ -24,7 +24,6 @@ use crate::dirty::DirtyMap;
 use crate::error::VolumeFailure;
 use crate::flush_plan::ObjectPlan;
 use crate::format::DataObject;
-use crate::runtime;
 use crate::store::retry;
 
 /// Objects that are written at a time.
@@ -35,31 +34,23 @@ const WRITE_BACK_AFTER: Duration = Duration::from_secs(5);
 impl VolumeShared {
     /// Makes every change before this call durable. Runs to its end also if the caller drops it.
     pub(super) async fn flush(self: &Arc<Self>) -> Result<(), VolumeFailure> {
-        {
+        let flushed = {
             let memory = self.memory();
-            if let Some(failure) = memory.failure() {
-                return Err(failure.clone());
-            }
-            if memory.is_durable(memory.flush_target()) {
-                return Ok(());
-            }
+            memory.flushed(memory.flush_target())
+        };
+        if let Some(flushed) = flushed {
+            return flushed;
         }
-        let shared = self.clone();
-        let task = async move { shared.flush_here().await };
-        runtime::join(self.runtime.spawn(task)).await
+        self.in_task(|shared| async move { shared.flush_here().await })
+            .await
     }
 
     pub(super) async fn flush_here(&self) -> Result<(), VolumeFailure> {
         let target = self.memory().flush_target();
         let mut committer = self.committer.lock().await;
-        {
-            let memory = self.memory();
-            if let Some(failure) = memory.failure() {
-                return Err(failure.clone());
-            }
-            if memory.is_durable(target) {
-                return Ok(());
-            }
+        let flushed = self.memory().flushed(target);
+        if let Some(flushed) = flushed {
+            return flushed;
         }
         let Some(changes) = self.memory().freeze() else {
             return Ok(());

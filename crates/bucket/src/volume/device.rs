@@ -12,7 +12,6 @@ use super::open::geometry;
 use super::{BucketVolume, VolumeShared};
 use crate::dirty::copy_blocks;
 use crate::format::RUN;
-use crate::runtime;
 use crate::store::read_header;
 
 /// Bytes of a write that wait for space together.
@@ -70,9 +69,13 @@ impl VolumeShared {
 
     /// Writes if there is space now.
     fn try_write(self: &Arc<Self>, range: Range, data: &[u8]) -> bool {
-        let mut blocks = copy_blocks(&[Bytes::copy_from_slice(data)]);
+        if !self.memory().is_ready(range) {
+            return false;
+        }
+        // Without the lock.
+        let mut blocks = copy_blocks(&[data]);
         let mut memory = self.memory();
-        if memory.failure().is_some() {
+        if !memory.is_ready(range) {
             return false;
         }
         let admission = memory.write(range, &mut blocks);
@@ -140,10 +143,8 @@ impl BlockDevice for BucketVolume {
     fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(async move {
             self.shared.refuse_lost(Operation::Measure, None)?;
-            let shared = self.shared.clone();
-            let task = async move { read_header(&shared.access).await };
-            let found = runtime::join(self.shared.runtime.spawn(task)).await;
-            let found = found.map_err(|error| {
+            let read = |shared: Arc<VolumeShared>| async move { read_header(&shared.access).await };
+            let found = self.shared.in_task(read).await.map_err(|error| {
                 IoError::new(Errno::Io, Operation::Measure, None).because(error)
             })?;
             if found.header.size <= self.geometry.size || found.header.id != self.shared.id {

@@ -7,16 +7,14 @@ use block::{Errno, Extent, ExtentKind, IoError, Operation, Range};
 use super::VolumeShared;
 use crate::dirty::RunPart;
 use crate::format::{BLOCK, RUN, RUN_BLOCKS};
-use crate::run_map::{BlockSource, RunMap};
-use crate::runtime;
+use crate::run_map::RunMap;
 
 impl VolumeShared {
     /// The extents of `range`: data, and holes for all that is zeroes.
     pub(super) async fn extents(self: &Arc<Self>, range: Range) -> Result<Vec<Extent>, IoError> {
         self.refuse_lost(Operation::Extents, Some(range))?;
-        let shared = self.clone();
-        let task = async move { shared.find_extents(range).await };
-        runtime::join(self.runtime.spawn(task)).await
+        self.in_task(|shared| async move { shared.find_extents(range).await })
+            .await
     }
 
     async fn find_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
@@ -75,9 +73,9 @@ impl ExtentList {
         let part = Range::new(begin, end - begin);
         self.add(begin, ExtentKind::Hole);
         for block in RunPart::all(part).flat_map(RunPart::blocks) {
-            let kind = kinds[block].unwrap_or(match map.block(block) {
-                BlockSource::Hole | BlockSource::Zero => ExtentKind::Hole,
-                BlockSource::Inline(_) | BlockSource::Stored(_) => ExtentKind::Data,
+            let kind = kinds[block].unwrap_or_else(|| match map.block(block).is_data() {
+                true => ExtentKind::Data,
+                false => ExtentKind::Hole,
             });
             self.add(self.at + BLOCK, kind);
         }

@@ -162,11 +162,14 @@ impl IndexHandle {
         })
     }
 
-    /// Closes it. What was flushed is durable without.
-    pub(crate) async fn close(&self) -> Result<(), slatedb::Error> {
-        match self {
+    /// Closes the index of the volume at `uri`. What was flushed is durable without, so a failure is logged alone.
+    pub(crate) async fn close(&self, uri: &str) {
+        let closed = match self {
             Self::Writer(db) => db.close().await,
             Self::Reader(db) => db.close().await,
+        };
+        if let Err(error) = closed {
+            tracing::debug!("{uri}: the index was not closed: {error}");
         }
     }
 }

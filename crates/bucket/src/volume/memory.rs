@@ -74,10 +74,19 @@ impl VolumeMemory {
         self.active.cost() + self.frozen.as_ref().map_or(0, |frozen| frozen.cost())
     }
 
+    /// Whether a write of `range` is taken now.
+    pub(super) fn is_ready(&self, range: Range) -> bool {
+        self.failure.is_none() && self.has_space(DirtyMap::cost_of(range))
+    }
+
+    fn has_space(&self, cost: u64) -> bool {
+        self.cost() + cost <= COST_MAX || self.cost() == 0
+    }
+
     /// Takes a change of at most `cost` bytes if there is space.
     fn admit(&mut self, cost: u64, change: impl FnOnce(&mut DirtyMap)) -> Admission {
         let is_first = self.active.is_empty();
-        if self.cost() + cost > COST_MAX && self.cost() > 0 {
+        if !self.has_space(cost) {
             return Admission::Full;
         }
         change(&mut self.active);
@@ -149,9 +158,14 @@ impl VolumeMemory {
         self.epoch + 1
     }
 
-    /// Whether all changes of the epochs before `target` are in the store.
-    pub(super) fn is_durable(&self, target: u64) -> bool {
-        self.durable >= target || (self.frozen.is_none() && self.active.is_empty())
+    /// The result of a flush of all changes of the epochs before `target`, if it needs no commit.
+    pub(super) fn flushed(&self, target: u64) -> Option<Result<(), VolumeFailure>> {
+        if let Some(failure) = &self.failure {
+            return Some(Err(failure.clone()));
+        }
+        let is_durable =
+            self.durable >= target || (self.frozen.is_none() && self.active.is_empty());
+        is_durable.then_some(Ok(()))
     }
 
     /// Whether this epoch is still the active one, and has changes.

@@ -40,9 +40,9 @@ use tokio::sync::{Notify, Semaphore};
 
 use self::close::CloseGuard;
 pub use self::close::close_all;
-pub(crate) use self::index::IndexHandle;
+pub(crate) use self::index::{IndexHandle, ScanError};
 use self::memory::VolumeMemory;
-pub(crate) use self::open::{check_meta, open_on, open_reader};
+pub(crate) use self::open::{open_on, open_reader};
 use crate::committer::Committer;
 use crate::error::VolumeFailure;
 use crate::format::VolumeId;
@@ -115,6 +115,16 @@ impl VolumeShared {
             tracing::error!("{}: {text}", self.access.uri);
         }
         self.space.notify_waiters();
+    }
+
+    /// Runs `work` on the threads of the volumes, to its end also if the caller drops it.
+    async fn in_task<F>(self: &Arc<Self>, work: impl FnOnce(Arc<Self>) -> F + Send) -> F::Output
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let task = self.runtime.spawn(work(self.clone()));
+        engine::join(task).await
     }
 
     fn error(

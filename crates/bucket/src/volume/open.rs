@@ -39,7 +39,7 @@ impl BucketVolume {
         let options = options.clone();
         let runtime = runtime::handle();
         let open = async move { open_on(access, &options, runtime::handle()).await };
-        runtime::join(runtime.spawn(open)).await
+        engine::join(runtime.spawn(open)).await
     }
 }
 
@@ -52,15 +52,12 @@ pub(crate) async fn open_on(
     let header = read_header(&access).await?.header;
     let access = access.of(header.id);
     let (index, generation) = match options.read_only {
-        true => (open_reader(&access).await?, 0),
+        true => open_reader(&access, &header).await?,
         false => {
             probe(&access).await?;
             open_writer(&access, &header).await?
         }
     };
-    if options.read_only {
-        check_meta(&access, &index, &header).await?;
-    }
     let policy = RetryPolicy {
         limit: options.outage_limit,
         retries_refusals: true,
@@ -109,9 +106,20 @@ async fn limited<T>(
     done.map_err(|error| BucketError::index(&access.uri, "open", error))
 }
 
-pub(crate) async fn open_reader(access: &StoreAccess) -> Result<IndexHandle, BucketError> {
+/// Opens the index for reading: the index of this volume, and its generation.
+pub(crate) async fn open_reader(
+    access: &StoreAccess,
+    header: &VolumeHeader,
+) -> Result<(IndexHandle, u32), BucketError> {
     let reader = limited(access, reader_of(access)).await?;
-    Ok(IndexHandle::Reader(Arc::new(reader)))
+    let index = IndexHandle::Reader(Arc::new(reader));
+    match check_meta(access, &index, header).await {
+        Ok(generation) => Ok((index, generation)),
+        Err(error) => {
+            index.close(&access.uri).await;
+            Err(error)
+        }
+    }
 }
 
 /// Opens the index and makes another generation durable. Both were this writer's alone when it returns.
@@ -127,9 +135,7 @@ async fn open_writer(
             Ok(generation) => return Ok((index, generation)),
             Err(error) => error,
         };
-        if let Err(error) = index.close().await {
-            tracing::debug!("{}: the index was not closed: {error}", access.uri);
-        }
+        index.close(&access.uri).await;
         let BucketError::Index { source, .. } = &error else {
             return Err(error);
         };
@@ -165,7 +171,7 @@ async fn begin_generation(
 }
 
 /// The last generation; 0 where none has written yet.
-pub(crate) async fn check_meta(
+async fn check_meta(
     access: &StoreAccess,
     index: &IndexHandle,
     header: &VolumeHeader,

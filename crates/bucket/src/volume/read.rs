@@ -5,6 +5,7 @@
 //! * Memory is searched before the index: a change leaves it only when the index has it.
 //! * Bytes of an object are compared with their checksums, and read once more if they do not match.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Errno, IoBufs, IoError, Operation, Range};
@@ -20,49 +21,41 @@ use crate::dirty::{DirtyBlock, RunPart};
 use crate::format::{BLOCK_LEN, RUN};
 use crate::read_plan::{Fetch, ReadPlan};
 use crate::run_map::{BlockSource, RunMap};
-use crate::runtime;
 use crate::store::retry;
 
 /// Requests of one read to the store at a time.
 const READ_FETCHES_MAX: usize = 16;
 
-/// What is read of a block before a request to the store.
-#[derive(Debug, Clone)]
-enum KnownBlock {
-    Zero,
-    Data(Bytes),
-    /// A fetch has it.
-    Fetched,
-}
-
-impl From<&DirtyBlock> for KnownBlock {
-    fn from(block: &DirtyBlock) -> Self {
-        match block {
-            DirtyBlock::Zero => Self::Zero,
-            DirtyBlock::Data(data) => Self::Data(data.clone()),
+impl DirtyBlock {
+    fn copy_to(&self, block: &mut [u8]) {
+        match self {
+            Self::Zero => block.fill(0),
+            Self::Data(data) => block.copy_from_slice(data),
         }
     }
 }
 
-impl From<&BlockSource> for KnownBlock {
-    fn from(source: &BlockSource) -> Self {
-        match source {
-            BlockSource::Hole | BlockSource::Zero => Self::Zero,
-            BlockSource::Inline(data) => Self::Data(data.clone()),
-            BlockSource::Stored(_) => Self::Fetched,
+impl BlockSource {
+    /// Leaves a block of an object as it is: a fetch has its bytes.
+    fn copy_to(&self, block: &mut [u8]) {
+        match self {
+            Self::Hole | Self::Zero => block.fill(0),
+            Self::Inline(data) => block.copy_from_slice(data),
+            Self::Stored(_) => {}
         }
     }
 }
 
-/// Puts the blocks into `into`, but for those that are fetched.
-fn fill(into: &mut [u8], known: &[KnownBlock]) {
-    for (target, block) in into.chunks_exact_mut(BLOCK_LEN).zip(known) {
-        match block {
-            KnownBlock::Zero => target.fill(0),
-            KnownBlock::Data(data) => target.copy_from_slice(data),
-            KnownBlock::Fetched => {}
+/// Copies the changes of all blocks of `into`. False, and only some are copied, if one of them did not change.
+fn copy_changed(into: &mut [u8], changed: &[Option<DirtyBlock>]) -> bool {
+    let mut blocks = into.chunks_exact_mut(BLOCK_LEN).zip(changed);
+    blocks.all(|(block, changed)| match changed {
+        Some(changed) => {
+            changed.copy_to(block);
+            true
         }
-    }
+        None => false,
+    })
 }
 
 impl VolumeShared {
@@ -70,17 +63,13 @@ impl VolumeShared {
     pub(super) async fn read(self: &Arc<Self>, range: Range) -> Result<IoBufs, IoError> {
         self.refuse_lost(Operation::Read, Some(range))?;
         let changed = self.memory().lookup(range);
-        let buffer = if changed.iter().all(Option::is_some) {
-            let known: Vec<KnownBlock> = changed.iter().flatten().map(KnownBlock::from).collect();
+        if changed.iter().all(Option::is_some) {
             let mut buffer = Buffer::take(range.len_usize());
-            fill(&mut buffer, &known);
-            buffer
-        } else {
-            let shared = self.clone();
-            let task = async move { shared.read_stored(range, &changed).await };
-            runtime::join(self.runtime.spawn(task)).await?
-        };
-        Ok(smallvec![buffer.freeze()])
+            copy_changed(&mut buffer, &changed);
+            return Ok(smallvec![buffer.freeze()]);
+        }
+        let read = |shared: Arc<Self>| async move { shared.read_stored(range, &changed).await };
+        self.in_task(read).await
     }
 
     /// Reads into `into` if all of it is in memory.
@@ -91,63 +80,62 @@ impl VolumeShared {
         }
         let changed = memory.lookup(range);
         drop(memory);
-        let is_known = changed.iter().all(Option::is_some);
-        if is_known {
-            let known: Vec<KnownBlock> = changed.iter().flatten().map(KnownBlock::from).collect();
-            fill(into, &known);
-        }
-        is_known
+        copy_changed(into, &changed)
     }
 
     async fn read_stored(
         &self,
         range: Range,
         changed: &[Option<DirtyBlock>],
-    ) -> Result<Buffer, IoError> {
+    ) -> Result<IoBufs, IoError> {
         let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
             IoError::new(Errno::Io, Operation::Read, Some(range)).because(error)
         };
         let maps = self.runs_of(range).await.map_err(failed)?;
         let mut plan = ReadPlan::default();
-        let mut known = Vec::with_capacity(changed.len());
-        let mut changed = changed.iter();
+        let mut buffer = Buffer::take(range.len_usize());
+        let blocks = (0..).zip(buffer.chunks_exact_mut(BLOCK_LEN));
+        let mut blocks = blocks.zip(changed);
         for part in RunPart::all(range) {
-            let map = maps.iter().find(|(run, _)| *run == part.run);
-            for (block, changed) in part.blocks().zip(&mut changed) {
-                let source = map.map_or(&BlockSource::Hole, |(_, map)| map.block(block));
-                match changed {
-                    Some(changed) => known.push(changed.into()),
-                    None => {
-                        plan.push(known.len(), source);
-                        known.push(source.into());
-                    }
+            let map = maps.get(&part.run);
+            for (block, ((nth, into), changed)) in part.blocks().zip(&mut blocks) {
+                if let Some(changed) = changed {
+                    changed.copy_to(into);
+                    continue;
                 }
+                let source = map.map_or(&BlockSource::Hole, |map| map.block(block));
+                plan.push(nth, source);
+                source.copy_to(into);
             }
         }
-        let mut buffer = Buffer::take(range.len_usize());
-        fill(&mut buffer, &known);
+        // All of it, and nothing to be put next to it: the bytes are those that the store sent.
+        if let [fetch] = &plan.fetches[..]
+            && fetch.len() == range.len
+        {
+            return Ok(smallvec![self.fetch(fetch).await.map_err(failed)?]);
+        }
         let fetches = plan.fetches.iter();
         let fetches = fetches.map(|fetch| async move { Ok((fetch, self.fetch(fetch).await?)) });
         let fetches: Vec<_> = fetches.collect();
         let mut fetched = stream::iter(fetches).buffer_unordered(READ_FETCHES_MAX);
         while let Some((fetch, bytes)) = fetched.try_next().await.map_err(failed)? {
-            let begin = fetch.first * BLOCK_LEN;
+            let begin = usize::try_from(fetch.first).expect("a read is in memory") * BLOCK_LEN;
             buffer[begin..begin + bytes.len()].copy_from_slice(&bytes);
         }
         drop(fetched);
-        Ok(buffer)
+        Ok(smallvec![buffer.freeze()])
     }
 
     /// What the index has of the runs of `range`.
     async fn runs_of(
         &self,
         range: Range,
-    ) -> Result<Vec<(u64, RunMap)>, Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<BTreeMap<u64, RunMap>, Box<dyn std::error::Error + Send + Sync>> {
         let runs = range.offset / RUN..range.end().div_ceil(RUN);
         let mut scan = self.index.scan(runs).await?;
-        let mut maps = Vec::new();
-        while let Some(run) = scan.next().await? {
-            maps.push(run);
+        let mut maps = BTreeMap::new();
+        while let Some((run, map)) = scan.next().await? {
+            maps.insert(run, map);
         }
         Ok(maps)
     }

@@ -13,7 +13,6 @@ use super::VolumeShared;
 use super::memory::Admission;
 use crate::dirty::RunPart;
 use crate::format::{RUN, RUN_BLOCKS};
-use crate::runtime;
 
 impl VolumeShared {
     /// Makes `range` zeroes.
@@ -33,14 +32,13 @@ impl VolumeShared {
         for run in changed {
             self.zero_part(whole_run(run), (operation, range)).await?;
         }
-        let shared = self.clone();
         let ticket = self.changes.ticket();
-        let task = async move {
+        let zero = |shared: Arc<Self>| async move {
             let zeroed = shared.zero_stored(runs, (operation, range)).await;
             drop(ticket);
             zeroed
         };
-        runtime::join(self.runtime.spawn(task)).await
+        self.in_task(zero).await
     }
 
     async fn zero_stored(
