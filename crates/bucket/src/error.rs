@@ -119,6 +119,20 @@ pub enum BucketError {
         /// Where.
         uri: String,
     },
+    /// A folder of this machine.
+    #[error("cannot use the folder of {uri}: {why}")]
+    Folder {
+        /// Where.
+        uri: String,
+        /// Why.
+        why: String,
+    },
+    /// Others changed the header each time.
+    #[error("{uri} was not changed: other programs change it at the same time")]
+    Contended {
+        /// Where.
+        uri: String,
+    },
     /// The configuration of the store.
     #[error("the store of {uri} is not configured: {why}")]
     Config {
@@ -166,6 +180,7 @@ impl BucketError {
             Self::ConditionalPut { .. } => Some("it can be read: write read-only=true"),
             Self::Clock { .. } => Some("set the clock: the order of changes depends on it"),
             Self::Fenced { .. } => Some("the other one has the volume now"),
+            Self::Contended { .. } => Some("try again"),
             Self::Config { .. } => Some(
                 "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for other makes, AWS_ENDPOINT_URL",
             ),

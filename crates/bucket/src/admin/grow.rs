@@ -63,8 +63,7 @@ pub(crate) async fn grow_on(access: &StoreAccess, size: u64) -> Result<GrownVolu
         }
         tries += 1;
         if tries == TRIES {
-            let why = "others grow it at the same time".to_owned();
-            return Err(BucketError::Config { uri, why });
+            return Err(BucketError::Contended { uri });
         }
     }
 }

@@ -86,19 +86,19 @@ impl StoreAccess {
 }
 
 fn local(path: &Path, uri: &str, creates: bool) -> Result<Arc<dyn ObjectStore>, BucketError> {
-    let config = |why: String| BucketError::Config {
+    let refused = |why: String| BucketError::Folder {
         uri: uri.to_owned(),
         why,
     };
     if creates {
         let made = std::fs::create_dir_all(path);
-        made.map_err(|error| config(format!("{} cannot be made: {error}", path.display())))?;
+        made.map_err(|error| refused(format!("it cannot be made: {error}")))?;
     } else if !path.is_dir() {
         let uri = uri.to_owned();
         return Err(BucketError::NoVolume { uri });
     }
     let store =
-        LocalFileSystem::new_with_prefix(path).map_err(|error| config(error.to_string()))?;
+        LocalFileSystem::new_with_prefix(path).map_err(|error| refused(error.to_string()))?;
     Ok(Arc::new(store.with_fsync(true)))
 }
 

@@ -62,17 +62,28 @@ pub(crate) async fn create_header(
     let create = || async {
         let options = PutOptions::from(PutMode::Create);
         let payload = bytes.clone().into();
-        access.store.put_opts(&path, payload, options).await
-    };
-    let failed = |error| BucketError::store(&access.uri, "write the header", error);
-    match retry(RetryPolicy::OPEN, &access.uri, create).await {
-        Ok(_) => Ok(true),
-        // An earlier try may have been carried out and not answered.
-        Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
-            let read = || async { access.store.get(&path).await?.bytes().await };
-            let found = retry(RetryPolicy::OPEN, &access.uri, read).await;
-            Ok(found.map_err(failed)? == bytes)
+        match access.store.put_opts(&path, payload, options).await {
+            Ok(_) => Ok(true),
+            // An earlier try may have been carried out and not answered.
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
+                let found = access.store.get(&path).await.map_err(retried)?;
+                Ok(found.bytes().await? == bytes)
+            }
+            Err(error) => Err(error),
         }
-        Err(error) => Err(failed(error)),
+    };
+    retry(RetryPolicy::OPEN, &access.uri, create)
+        .await
+        .map_err(|error| BucketError::store(&access.uri, "write the header", error))
+}
+
+/// An object that is there, and is not: S3 refuses a create with 409 while another one of that name is under way, and wants it made again.
+fn retried(error: Error) -> Error {
+    match error {
+        Error::NotFound { .. } => Error::Generic {
+            store: "S3",
+            source: error.into(),
+        },
+        error => error,
     }
 }

@@ -7,10 +7,14 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
-use super::volume::{SIZE, new_volume, open, run, stable, tags, write};
+use super::unstable_store::{Faults, UnstableStore};
+use super::volume::{
+    SIZE, access, bytes_of, data_object, new_volume, open, run, stable, tags, write,
+};
 use crate::admin::{CheckOptions, check_on, create_on, delete_on, grow_on, status_on};
 use crate::error::BucketError;
 use crate::format::{BLOCK, RUN};
+use crate::store::{StoreAccess, StoreOptions};
 
 #[test]
 fn a_volume_is_made_only_where_nothing_is() {
@@ -142,31 +146,73 @@ fn a_check_finds_what_is_missing_short_or_changed() {
             (0, 102, 102)
         );
         assert_eq!(clean.objects + clean.unreferenced, 3);
-        let id = status_on(&stable(&inner)).await.unwrap().id;
-        let object =
-            |number: u64| Path::from(format!("lab/volume/data/{id}/00000002-{number:016x}"));
-        let mut bytes = inner
-            .get(&object(2))
-            .await
-            .unwrap()
-            .bytes()
-            .await
-            .unwrap()
-            .to_vec();
+        let object = data_object(&inner, 2).await;
+        let mut bytes = bytes_of(&inner, &object).await;
         bytes[5] ^= 1;
-        inner.put(&object(2), bytes.clone().into()).await.unwrap();
+        bytes[4096 * 7] ^= 1;
+        inner.put(&object, bytes.clone().into()).await.unwrap();
         assert_eq!(check(false).await.problem_count, 0);
         let changed = check(true).await;
-        assert_eq!(changed.problem_count, 1, "{:?}", changed.problems);
+        assert_eq!(changed.problem_count, 2, "{:?}", changed.problems);
+        for (problem, block) in changed.problems.iter().zip([2, 9]) {
+            let begin = format!("the data at {}: ", block * BLOCK);
+            assert!(problem.starts_with(&begin), "{problem}");
+        }
         bytes.truncate(50 * 4096);
-        inner.put(&object(2), bytes.into()).await.unwrap();
+        inner.put(&object, bytes.into()).await.unwrap();
         assert_eq!(check(false).await.problem_count, 1);
-        inner.delete(&object(2)).await.unwrap();
+        inner.delete(&object).await.unwrap();
         let missing = check(false).await;
         assert!(
             missing.problems[0].contains("is missing"),
             "{:?}",
             missing.problems
         );
+    });
+}
+
+/// Data that lies together is read together: a request for each run would take 15 ms for each 128 KiB.
+#[test]
+fn a_check_reads_data_in_large_requests() {
+    run(async {
+        let inner = Arc::new(InMemory::new());
+        let blocks = 1024;
+        create_on(stable(&inner), blocks * BLOCK).await.unwrap();
+        let volume = open(stable(&inner)).await.unwrap();
+        write(&volume, 0, blocks, 1).await.unwrap();
+        volume.close().await.unwrap();
+        let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
+        let report = check_on(&access(store.clone()), CheckOptions { data: true }).await;
+        let report = report.unwrap();
+        assert_eq!((report.problem_count, report.compared), (0, blocks));
+        assert_eq!(store.data_reads(), 1, "4 MiB of one object");
+    });
+}
+
+/// A folder that cannot be made has nothing to do with credentials.
+#[test]
+fn a_folder_that_cannot_be_made_has_no_hint_about_s3() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let uri = format!("file://{}/volume", file.path().display());
+    let uri = uri.parse().unwrap();
+    let error = StoreAccess::connect(&uri, &StoreOptions::default(), true).unwrap_err();
+    assert!(matches!(error, BucketError::Folder { .. }), "{error}");
+    assert_eq!(error.next(), None);
+}
+
+/// S3 answers 409 to a create while another one of that name is under way, which the client reports as an object that is there.
+#[test]
+fn a_header_is_written_again_where_the_store_answers_with_a_conflict() {
+    run(async {
+        let inner = Arc::new(InMemory::new());
+        create_on(stable(&inner), SIZE).await.unwrap();
+        let conflicts = Faults {
+            conflicts: 50,
+            ..Faults::default()
+        };
+        let store = access(UnstableStore::new(inner.clone(), conflicts, 1));
+        for nth in 1..=10 {
+            grow_on(&store, SIZE + nth * RUN).await.unwrap();
+        }
     });
 }

@@ -2,7 +2,7 @@
 //! can be cut off from its client for good.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ pub(super) struct Faults {
     pub(super) unanswered: u8,
     /// It is late.
     pub(super) late: u8,
+    /// A create is refused, although nothing is there: S3 does that while another one is under way.
+    pub(super) conflicts: u8,
     /// Conditions are ignored: an object that is there is overwritten.
     pub(super) ignores_conditions: bool,
 }
@@ -38,6 +40,7 @@ pub(super) struct UnstableStore {
     faults: Mutex<Faults>,
     rng: Mutex<Rng>,
     is_cut: AtomicBool,
+    data_reads: AtomicU64,
 }
 
 impl UnstableStore {
@@ -47,12 +50,18 @@ impl UnstableStore {
             faults: Mutex::new(faults),
             rng: Mutex::new(Rng::with_seed(seed)),
             is_cut: AtomicBool::new(false),
+            data_reads: AtomicU64::new(0),
         })
     }
 
     /// No request is carried out or answered any more.
     pub(super) fn cut(&self) {
         self.is_cut.store(true, Ordering::SeqCst);
+    }
+
+    /// Requests for data objects so far.
+    pub(super) fn data_reads(&self) -> u64 {
+        self.data_reads.load(Ordering::SeqCst)
     }
 
     pub(super) fn set(&self, faults: Faults) {
@@ -115,6 +124,13 @@ impl ObjectStore for UnstableStore {
         if self.faults.lock().unwrap().ignores_conditions {
             options.mode = PutMode::Overwrite;
         }
+        let conflicts = self.faults.lock().unwrap().conflicts;
+        if options.mode == PutMode::Create && self.rng.lock().unwrap().u8(0..100) < conflicts {
+            return Err(Error::AlreadyExists {
+                path: location.to_string(),
+                source: "409 Conflict".into(),
+            });
+        }
         self.carry_out(self.inner.put_opts(location, payload, options))
             .await
     }
@@ -129,6 +145,9 @@ impl ObjectStore for UnstableStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if location.as_ref().contains("/data/") {
+            self.data_reads.fetch_add(1, Ordering::SeqCst);
+        }
         self.carry_out(self.inner.get_opts(location, options)).await
     }
 

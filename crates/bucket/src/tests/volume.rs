@@ -6,12 +6,13 @@ use std::time::Duration;
 use block::{BlockDevice as _, Errno, ExtentKind, Range, TryIo, WriteFlags};
 use object_store::ObjectStoreExt as _;
 use object_store::memory::InMemory;
+use object_store::path::Path;
 use proptest::prelude::*;
 use testkit::{Op, OpSpace, check_against_model, check_in_batches, gather, ops, pattern, single};
 
 use super::unstable_store::{Faults, UnstableStore};
 use super::{block_of, blocks, tag_of};
-use crate::admin::create_on;
+use crate::admin::{create_on, status_on};
 use crate::error::BucketError;
 use crate::format::{BLOCK, Names, RUN};
 use crate::store::StoreAccess;
@@ -77,6 +78,17 @@ pub(super) async fn write(
 pub(super) async fn tags(volume: &BucketVolume, first: u64, count: u64) -> Vec<u32> {
     let data = gather(&volume.read(blocks(first, count)).await.unwrap());
     data.chunks(4096).map(tag_of).collect()
+}
+
+/// A data object of the second writer, which is the first one behind `create`.
+pub(super) async fn data_object(inner: &Arc<InMemory>, number: u64) -> Path {
+    let id = status_on(&stable(inner)).await.unwrap().id;
+    Path::from(format!("lab/volume/data/{id}/00000002-{number:016x}"))
+}
+
+pub(super) async fn bytes_of(inner: &InMemory, object: &Path) -> Vec<u8> {
+    let found = inner.get(object).await.unwrap();
+    found.bytes().await.unwrap().to_vec()
 }
 
 fn space() -> OpSpace {
@@ -300,17 +312,8 @@ fn a_damaged_object_is_an_error_and_no_data() {
         let (inner, volume) = new_volume().await;
         write(&volume, 0, 128, 1).await.unwrap();
         volume.flush().await.unwrap();
-        let id = crate::admin::status_on(&stable(&inner)).await.unwrap().id;
-        let path = format!("lab/volume/data/{id}/00000002-{:016x}", 0);
-        let path = object_store::path::Path::from(path);
-        let mut bytes = inner
-            .get(&path)
-            .await
-            .unwrap()
-            .bytes()
-            .await
-            .unwrap()
-            .to_vec();
+        let path = data_object(&inner, 0).await;
+        let mut bytes = bytes_of(&inner, &path).await;
         bytes[4096 * 5 + 77] ^= 1;
         inner.put(&path, bytes.into()).await.unwrap();
         assert_eq!(tags(&volume, 0, 5).await, [1; 5]);
