@@ -149,7 +149,7 @@ fn certificates(path: &Path) -> Result<Vec<Certificate>, BucketError> {
 }
 
 /// The client has no cryptography of its own; that of the rest of this program is the process's.
-fn install_tls() {
+pub(crate) fn install_tls() {
     // Another one that is installed is as good.
     drop(rustls::crypto::ring::default_provider().install_default());
 }

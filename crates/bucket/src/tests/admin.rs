@@ -200,6 +200,33 @@ fn a_folder_that_cannot_be_made_has_no_hint_about_s3() {
     assert_eq!(error.next(), None);
 }
 
+/// What a program is advised that others overtake each time has nothing to do with credentials.
+#[test]
+fn a_volume_that_others_grow_faster_is_to_be_tried_again() {
+    run(async {
+        let inner = Arc::new(InMemory::new());
+        create_on(stable(&inner), SIZE).await.unwrap();
+        let late = Faults {
+            late: 100,
+            ..Faults::default()
+        };
+        let slow = access(UnstableStore::new(inner.clone(), late, 1));
+        let others = async {
+            for nth in 1.. {
+                let size = SIZE + nth * BLOCK;
+                grow_on(&stable(&inner), size).await.unwrap();
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        let error = tokio::select! {
+            grown = grow_on(&slow, 1000 * RUN) => grown.unwrap_err(),
+            () = others => unreachable!("they grow it for ever"),
+        };
+        assert!(matches!(error, BucketError::Contended { .. }), "{error}");
+        assert_eq!(error.next(), Some("try again"));
+    });
+}
+
 /// S3 answers 409 to a create while another one of that name is under way, which the client reports as an object that is there.
 #[test]
 fn a_header_is_written_again_where_the_store_answers_with_a_conflict() {

@@ -1,10 +1,13 @@
 //! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `uri`; with the feature `store` `volume` (the contract), `worlds`
-//! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands).
+//! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands), `s3` (servers
+//! of two makes).
 
 #[cfg(feature = "store")]
 mod admin;
 mod dirty;
 mod plans;
+#[cfg(feature = "store")]
+mod s3;
 #[cfg(feature = "store")]
 mod unstable_store;
 mod uri;

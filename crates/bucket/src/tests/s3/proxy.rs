@@ -1,0 +1,232 @@
+//! [`FaultyProxy`]: an HTTP proxy before an S3 server that fails, delays and counts requests, by seed.
+//!
+//! Each connection carries one request, so that a fault is that of one request alone.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+
+/// How often what happens to a request, in percent, and how late it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RequestFaults {
+    /// It is answered with 500 or 503, or its connection is closed; the server does not get it.
+    pub(super) refused: u64,
+    /// It is carried out; its answer is lost, or only half of it arrives.
+    pub(super) unanswered: u64,
+    /// What each GET and HEAD waits.
+    pub(super) read_delay: Duration,
+    /// What each other request waits.
+    pub(super) write_delay: Duration,
+}
+
+impl RequestFaults {
+    /// One request in ten fails.
+    pub(super) const SOME: Self = Self {
+        refused: 6,
+        unanswered: 4,
+        read_delay: Duration::ZERO,
+        write_delay: Duration::ZERO,
+    };
+    /// No request fails, and each takes as long as to a store on the Internet.
+    pub(super) const DELAYS: Self = Self {
+        refused: 0,
+        unanswered: 0,
+        read_delay: Duration::from_millis(15),
+        write_delay: Duration::from_millis(30),
+    };
+}
+
+/// What happens to a request.
+#[derive(Debug, Clone, Copy)]
+enum RequestFate {
+    Forwarded,
+    /// Answered with this status, and not carried out.
+    Failed(&'static str),
+    /// Its connection is closed, and it is not carried out.
+    Reset,
+    /// Carried out; its connection is closed.
+    AnswerLost,
+    /// Carried out; half of the body of its answer arrives, or of the head where there is no body.
+    HalfAnswered,
+}
+
+impl RequestFate {
+    fn of(faults: RequestFaults, rng: &mut Rng) -> Self {
+        let roll = rng.u64(0..100);
+        let is_first = rng.bool();
+        match roll {
+            _ if roll < faults.refused => match rng.u8(0..3) {
+                0 => Self::Failed("500 Internal Server Error"),
+                1 => Self::Failed("503 Slow Down"),
+                _ => Self::Reset,
+            },
+            _ if roll >= faults.refused + faults.unanswered => Self::Forwarded,
+            _ if is_first => Self::AnswerLost,
+            _ => Self::HalfAnswered,
+        }
+    }
+}
+
+/// What the proxy and its connections share.
+#[derive(Debug)]
+struct ProxyShared {
+    server: u16,
+    faults: RequestFaults,
+    rng: Mutex<Rng>,
+    fault_count: AtomicU64,
+    is_over: AtomicBool,
+}
+
+/// A running proxy; it accepts nothing once it is dropped.
+#[derive(Debug)]
+pub(super) struct FaultyProxy {
+    port: u16,
+    shared: Arc<ProxyShared>,
+}
+
+impl FaultyProxy {
+    /// Listens before the server on the port `server` of this machine.
+    pub(super) fn start(server: u16, faults: RequestFaults, seed: u64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let shared = Arc::new(ProxyShared {
+            server,
+            faults,
+            rng: Mutex::new(Rng::with_seed(seed)),
+            fault_count: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+        });
+        let accepting = shared.clone();
+        spawn(move || accept(&listener, &accepting));
+        Self { port, shared }
+    }
+
+    /// Where it answers on this machine.
+    pub(super) const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Requests that failed by it.
+    pub(super) fn faults(&self) -> u64 {
+        self.shared.fault_count.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for FaultyProxy {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        // The accepting thread polls the flag at the next connection.
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+    }
+}
+
+/// Runs concurrently with the test, and ends with it at the latest.
+fn spawn(work: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().name("proxy".to_owned());
+    drop(thread.spawn(work).expect("a thread"));
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<ProxyShared>) {
+    for client in listener.incoming() {
+        if shared.is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        let (Ok(client), shared) = (client, shared.clone()) else {
+            continue;
+        };
+        // A client that disconnects ends its request.
+        spawn(move || drop(carry_out(client, &shared)));
+    }
+}
+
+fn carry_out(mut client: TcpStream, shared: &ProxyShared) -> io::Result<()> {
+    let fate = {
+        let mut rng = shared.rng.lock().unwrap_or_else(PoisonError::into_inner);
+        RequestFate::of(shared.faults, &mut rng)
+    };
+    let request = read_request(&mut client)?;
+    let is_read = request.starts_with(b"GET ") || request.starts_with(b"HEAD ");
+    std::thread::sleep(match is_read {
+        true => shared.faults.read_delay,
+        false => shared.faults.write_delay,
+    });
+    if !matches!(fate, RequestFate::Forwarded) {
+        shared.fault_count.fetch_add(1, Ordering::SeqCst);
+    }
+    match fate {
+        RequestFate::Reset => return Ok(()),
+        RequestFate::Failed(status) => {
+            let answer =
+                format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            return client.write_all(answer.as_bytes());
+        }
+        _ => {}
+    }
+    let answer = forward(&request, shared.server)?;
+    match fate {
+        RequestFate::AnswerLost => Ok(()),
+        RequestFate::HalfAnswered => {
+            let body = head_len(&answer).unwrap_or_default();
+            let end = match answer.len() - body {
+                0 => body / 2,
+                len => body + len / 2,
+            };
+            client.write_all(&answer[..end])
+        }
+        _ => client.write_all(&answer),
+    }
+}
+
+/// The whole answer of the server to a request, which is its connection's only one.
+fn forward(request: &[u8], server: u16) -> io::Result<Vec<u8>> {
+    let line = request.windows(2).position(|pair| pair == b"\r\n");
+    let line = line.ok_or(io::ErrorKind::InvalidData)? + 2;
+    let mut stream = TcpStream::connect(("127.0.0.1", server))?;
+    stream.write_all(&request[..line])?;
+    stream.write_all(b"Connection: close\r\n")?;
+    stream.write_all(&request[line..])?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+/// Bytes of the head of a message, once all of it is there.
+fn head_len(message: &[u8]) -> Option<usize> {
+    let end = message.windows(4).position(|four| four == b"\r\n\r\n")?;
+    Some(end + 4)
+}
+
+/// A request with its body, whose length is in its head.
+fn read_request(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut request = Vec::new();
+    let head = loop {
+        if let Some(len) = head_len(&request) {
+            break len;
+        }
+        read_more(client, &mut request)?;
+    };
+    let text = String::from_utf8_lossy(&request[..head]).to_ascii_lowercase();
+    let len = text
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length:"));
+    let len: usize = len.map_or(Ok(0), |len| len.trim().parse()).unwrap_or(0);
+    while request.len() < head + len {
+        read_more(client, &mut request)?;
+    }
+    Ok(request)
+}
+
+fn read_more(client: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<()> {
+    let mut piece = vec![0; 64 << 10];
+    match client.read(&mut piece)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        len => {
+            into.extend_from_slice(&piece[..len]);
+            Ok(())
+        }
+    }
+}
