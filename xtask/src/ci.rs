@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::suite::SuiteOptions;
-use crate::{browser, clock, fuzz, guest, packages, process, shell, soak, suite, tidy};
+use crate::{browser, clock, fuzz, guest, packages, process, s3_servers, shell, soak, suite, tidy};
 
 /// Seconds that all fuzz targets share: enough to see that they run and to repeat what was once found. They have
 /// about two thirds of a processor, next to the guest.
@@ -342,7 +342,12 @@ fn volumes_on_object_stores() -> Result<()> {
     ];
     shell::run(&mut shell::cargo(lints))?;
     let tests = ["test", "--package=bucket", "--features=store", "--lib"];
-    shell::run(&mut shell::cargo(tests))
+    let mut tests = shell::cargo(tests);
+    if s3_servers::install()? {
+        // A test that does not find one fails then.
+        tests.env("OUTBOARD_REQUIRE_ALL", "1");
+    }
+    shell::run(&mut tests)
 }
 
 fn fuzz_briefly() -> Result<()> {

@@ -23,6 +23,7 @@ mod mounted_attachment;
 mod package;
 mod packages;
 mod process;
+mod s3_servers;
 mod servers;
 mod shell;
 mod soak;

