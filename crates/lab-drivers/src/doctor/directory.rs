@@ -1,9 +1,9 @@
 //! A directory: fio on a file of it, and what is known of the path below.
 
 mod file;
+mod first_load;
 mod lower_layers;
 mod readahead;
-mod watched;
 
 use std::cell::RefCell;
 use std::time::Duration;

@@ -8,7 +8,7 @@
 //! * What cannot be read is rewritten from another copy, and read again; a member on which that fails has failed.
 //!   Read-only arrays are left as they are.
 //! * A member on which that is done too often ([`super::read_errors`]) has failed, where others have what it holds.
-//! * What the first member that is asked can read is read without an allocation of its own.
+//! * What the first member that is requested can read is read without an allocation of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
