@@ -2,6 +2,7 @@
 //! which may not become a member ([`coming`]), and [`worlds`] of them; [`two_hosts`] at one member; what [`unreadable`]
 //! places cost.
 
+mod absent_spares;
 mod divergence;
 mod growth_refusals;
 mod level;

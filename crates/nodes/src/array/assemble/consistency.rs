@@ -64,54 +64,75 @@ pub(super) fn no_copies(witnesses: &[Witness]) -> Result<(), ArrayError> {
     Ok(())
 }
 
-/// Refuses members that have another form than the freshest one.
+/// Refuses members that have another form than the freshest one. A spare with another one holds nothing: it has failed
+/// ([`Membership::Failed`]).
 pub(super) fn agreement(witnesses: &[Witness], picture: &Picture) -> Result<(), ArrayError> {
     let fresh = &witnesses[picture.freshest];
-    let a = &fresh.superblock;
-    for other in witnesses {
-        let b = &other.superblock;
-        let differ = |what: String| {
-            Err(ArrayError::refused(
-                what,
+    let holders = witnesses.iter();
+    for other in holders.filter(|one| one.superblock.role != Role::Spare) {
+        if let Some(found) = FormDifference::of(&fresh.superblock, &other.superblock) {
+            return Err(ArrayError::refused(
+                found.between(fresh, other),
                 "leave the one out that does not belong to the array as it is now",
-            ))
-        };
-        let (one, two) = (&fresh.name, &other.name);
-        if a.level != b.level {
-            return differ(format!(
-                "by {one} the array is {}, by {two} {}",
-                a.level, b.level
-            ));
-        }
-        if layout_of(a) != layout_of(b) {
-            let (a, b) = (layout_of(a), layout_of(b));
-            return differ(format!(
-                "by {one} the array has layout {a:#x}, by {two} {b:#x}"
-            ));
-        }
-        if a.chunk != b.chunk {
-            let (a, b) = (a.chunk, b.chunk);
-            return differ(format!(
-                "by {one} the array has chunks of {a} bytes, by {two} of {b}"
-            ));
-        }
-        let moves = |of: &Superblock| matches!(of.role, Role::Active(_));
-        if let (Some(x), Some(y)) = (&a.reshape, &b.reshape)
-            && ((x.layout, x.chunk, x.members_added) != (y.layout, y.chunk, y.members_added)
-                || moves(b) && x.data_moved != y.data_moved)
-        {
-            return differ(format!(
-                "{one} and {two} were being reshaped into different forms"
-            ));
-        }
-        if a.member_size != b.member_size {
-            let (a, b) = (a.member_size, b.member_size);
-            return differ(format!(
-                "by {one} the array uses {a} bytes of each member, by {two} {b}"
             ));
         }
     }
     Ok(())
+}
+
+/// In what the forms of an array differ by two superblocks of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FormDifference {
+    Level,
+    Layout,
+    Chunk,
+    Reshape,
+    MemberSize,
+}
+
+impl FormDifference {
+    /// What differs first.
+    pub(super) fn of(fresh: &Superblock, other: &Superblock) -> Option<Self> {
+        let is_active = matches!(other.role, Role::Active(_));
+        let moves_elsewhere = match (&fresh.reshape, &other.reshape) {
+            (Some(a), Some(b)) => {
+                (a.layout, a.chunk, a.members_added) != (b.layout, b.chunk, b.members_added)
+                    || is_active && a.data_moved != b.data_moved
+            }
+            _ => false,
+        };
+        match () {
+            () if fresh.level != other.level => Some(Self::Level),
+            () if layout_of(fresh) != layout_of(other) => Some(Self::Layout),
+            () if fresh.chunk != other.chunk => Some(Self::Chunk),
+            () if moves_elsewhere => Some(Self::Reshape),
+            () if fresh.member_size != other.member_size => Some(Self::MemberSize),
+            () => None,
+        }
+    }
+
+    /// The difference in words.
+    fn between(self, fresh: &Witness, other: &Witness) -> String {
+        let (a, b) = (&fresh.superblock, &other.superblock);
+        let (one, two) = (&fresh.name, &other.name);
+        match self {
+            Self::Level => format!("by {one} the array is {}, by {two} {}", a.level, b.level),
+            Self::Layout => format!(
+                "by {one} the array has layout {:#x}, by {two} {:#x}",
+                layout_of(a),
+                layout_of(b)
+            ),
+            Self::Chunk => format!(
+                "by {one} the array has chunks of {} bytes, by {two} of {}",
+                a.chunk, b.chunk
+            ),
+            Self::Reshape => format!("{one} and {two} were being reshaped into different forms"),
+            Self::MemberSize => format!(
+                "by {one} the array uses {} bytes of each member, by {two} {}",
+                a.member_size, b.member_size
+            ),
+        }
+    }
 }
 
 /// Refuses two members that hold the same part by all superblocks.

@@ -10,6 +10,7 @@
 //! * A member that works with none of them, while a part is missing by its own table, went its own way
 //!   (*split brain*): it was written without the others, and they without it.
 
+use super::consistency::FormDifference;
 use crate::array::format::{Role, Superblock, features};
 
 /// How a member stands.
@@ -176,6 +177,8 @@ fn side(members: &[&Superblock], preferred: usize) -> usize {
 fn membership(member: &Superblock, fresh: &Superblock, preferred: bool) -> Membership {
     let own = match member.role {
         Role::Journal => return journal(member, fresh, preferred),
+        // It was absent while the form of the array changed: what it would take part in is not what its superblock says.
+        Role::Spare if FormDifference::of(fresh, member).is_some() => return Membership::Failed,
         Role::Spare => return begun_with(member, fresh).unwrap_or(Membership::Spare),
         Role::Faulty => return Membership::Failed,
         Role::Active(own) => own,

@@ -304,6 +304,17 @@ fn geometry(
     Ok(whole)
 }
 
+/// Whether the next commit writes the form of the array, and whether it drops partial parity logs.
+fn writes(facts: &Facts, slots: &[Slot]) -> (bool, bool) {
+    let reshaped = |slot: &Slot| slot.written().is_some_and(|of| of.reshape.is_some());
+    let is_of_reshape = |slot: &Slot| slot.holds() && reshaped(slot);
+    let drops_ppl = facts.reshape.is_some() || slots.iter().any(is_of_reshape);
+    // A spare that was absent when a reshape ended still has it: with a part, the whole array would be refused for it.
+    let has_old_form =
+        |slot: &Slot| slot.is_left_behind() || slot.state == SlotState::Spare && reshaped(slot);
+    (drops_ppl || slots.iter().any(has_old_form), drops_ppl)
+}
+
 fn state(
     assembly: Assembly,
     layout: Arc<Layout>,
@@ -346,11 +357,8 @@ fn state(
         add(member, part, state);
     }
     renumber(&mut slots);
-    let reshaped =
-        |slot: &Slot| slot.holds() && slot.written().is_some_and(|of| of.reshape.is_some());
-    let drops_ppl = facts.reshape.is_some() || slots.iter().any(reshaped);
+    let (writes_form, drops_ppl) = writes(&facts, &slots);
     let awaits_ppl = slots.iter().any(Slot::awaits_ppl);
-    let writes_form = drops_ppl || slots.iter().any(|slot| slot.is_left_behind());
     if let Some(reshape) = &facts.reshape {
         let holders = slots.iter_mut().filter(|slot| slot.holds());
         holders.for_each(|slot| slot.move_data(reshape.moved));

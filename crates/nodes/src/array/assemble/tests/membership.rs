@@ -127,6 +127,30 @@ fn spares_do_not_count_for_who_is_freshest() {
     assert_eq!(set.verdict().others, [(2, OtherKind::Spare)]);
 }
 
+/// The whole array was refused for a spare that holds nothing.
+#[test]
+fn a_spare_that_was_absent_while_the_form_changed_has_failed_and_the_others_are_the_array() {
+    let changes: [fn(&mut Superblock); 4] = [
+        |spare| spare.chunk *= 2,
+        |spare| spare.layout = 1,
+        |spare| spare.member_size /= 2,
+        |spare| spare.level = Level::Raid4,
+    ];
+    for change in changes {
+        let mut set = Set::whole(Level::Raid5, 4);
+        for member in 0..4 {
+            set.of(member).members = 3;
+            set.of(member).roles[3] = Role::Spare;
+        }
+        set.of(3).role = Role::Spare;
+        set.of(3).events -= 3;
+        assert_eq!(set.verdict().others, [(3, OtherKind::Spare)]);
+        change(set.of(3));
+        assert_eq!(set.holders(), [Some(0), Some(1), Some(2)]);
+        assert_eq!(set.verdict().others, [(3, OtherKind::Failed)]);
+    }
+}
+
 #[test]
 fn a_member_that_is_being_rebuilt_is_valid_up_to_there() {
     let mut set = Set::whole(Level::Raid1, 2);
