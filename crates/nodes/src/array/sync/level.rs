@@ -131,6 +131,8 @@ impl SyncManager {
         let life = self.life.lock().await;
         self.form_of_level(level)?;
         let idle = self.no_job().await?;
+        // It may have been stopped meanwhile, and is not to be written again when this ends.
+        self.must_write()?;
         // No change begins from here on, and those that did are in superblocks when the array has come to rest.
         self.array.set_stopped(true);
         let at_rest = AtRest {
