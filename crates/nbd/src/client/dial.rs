@@ -103,7 +103,7 @@ pub(super) async fn dial_as(
     timeout: Duration,
 ) -> Result<Dialed, ClientError> {
     let (server, shaken) = shake(target, config, timeout).await?;
-    finished(&server, shaken)
+    finished(shaken).ok_or(ClientError::Closed { target: server })
 }
 
 /// The same for the server at [`Target::address`] alone.
@@ -112,17 +112,17 @@ pub(super) async fn dial_one(
     config: ClientHandshakeConfig,
     timeout: Duration,
 ) -> Result<Dialed, ClientError> {
-    finished(server, shake_one(server, config, timeout).await?)
+    let shaken = shake_one(server, config, timeout).await?;
+    finished(shaken).ok_or_else(|| ClientError::Closed {
+        target: server.clone(),
+    })
 }
 
-/// The connection that a handshake with the goal GO led to.
-fn finished(server: &Target, shaken: Shaken) -> Result<Dialed, ClientError> {
+/// The connection that a handshake with the goal GO led to, which neither describes nor lists.
+fn finished(shaken: Shaken) -> Option<Dialed> {
     match shaken {
-        Shaken::Finished(dialed) => Ok(*dialed),
-        // GO neither describes nor lists.
-        Shaken::Described(_) | Shaken::Listed(_) => Err(ClientError::Closed {
-            target: server.clone(),
-        }),
+        Shaken::Finished(dialed) => Some(*dialed),
+        Shaken::Described(_) | Shaken::Listed(_) => None,
     }
 }
 

@@ -38,7 +38,7 @@ async fn reshaped_without_the_second_spare(shape: NewShape, steps: usize) -> Vec
     disks
 }
 
-/// The superblock of the spare said that it was being reshaped: once it had a part, the array was refused, and mdadm advised.
+/// The spare's superblock recorded a reshape: once it had a part, the array was refused, and mdadm advised.
 #[test]
 fn a_spare_that_was_absent_when_a_reshape_ended_takes_a_part_and_the_array_opens() {
     block_on(async {
