@@ -7,7 +7,7 @@
 
 use std::pin::Pin;
 
-use attach::DiskSupervisor;
+use attach::{CacheCounts, DiskSupervisor};
 
 /// Commits and closes all of them, behind the last request of this process.
 #[cfg(feature = "bucket")]
@@ -39,6 +39,11 @@ impl AttachedVolumes {
 impl DiskSupervisor for AttachedVolumes {
     fn problem(&self) -> Option<String> {
         self.inner.as_ref().and_then(|inner| inner.problem())
+    }
+
+    fn caches(&self) -> Vec<CacheCounts> {
+        let inner = self.inner.as_ref();
+        inner.map_or_else(Vec::new, |inner| inner.caches())
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send + '_>> {

@@ -36,7 +36,7 @@ pub(super) enum MountKind {
         /// The export, if that is what is attached; of several servers, on the one that is used.
         target: Option<Target>,
         /// The cache file in front of the export, if that is what is attached.
-        cache: Option<CachedExport>,
+        cache: Option<Box<CachedExport>>,
     },
     /// Over SSH.
     Sshfs(Sshfs),
@@ -145,9 +145,9 @@ impl DirectoryInfo {
     }
 
     /// The cache file in front of the export.
-    pub(super) const fn cache(&self) -> Option<&CachedExport> {
+    pub(super) fn cache(&self) -> Option<&CachedExport> {
         match &self.kind {
-            MountKind::Attached { cache, .. } => cache.as_ref(),
+            MountKind::Attached { cache, .. } => cache.as_deref(),
             _ => None,
         }
     }
@@ -265,13 +265,13 @@ fn kind(mount: &Mount) -> MountKind {
 }
 
 /// The export behind the one cache file of an attachment.
-fn cached_export(attachment: &AttachmentStatus) -> Option<CachedExport> {
+fn cached_export(attachment: &AttachmentStatus) -> Option<Box<CachedExport>> {
     let target = attachment.cached.as_ref()?.parse().ok()?;
     let [counts] = attachment.caches.as_slice() else {
         return None;
     };
     let file = counts.file.clone();
-    Some(CachedExport { file, target })
+    Some(Box::new(CachedExport { file, target }))
 }
 
 fn attachment_at(point: &Path) -> Option<AttachmentStatus> {
