@@ -207,7 +207,7 @@ fn a_mounts_own_connections_are_not_another_client_and_the_rest_is() {
         };
         let found = after.since(&before, "media", Direction::Read, &own, Nanos(SECOND));
         let others = found.expect("a use").others.into_iter();
-        let others = others.map(|other| (other.name, other.rate.0 as u64 / MIB));
+        let others = others.map(|other| (other.name, crate::units::round(other.rate.0) / MIB));
         others.collect::<Vec<_>>()
     };
     let own = ["192.0.2.7:1", "[::ffff:192.0.2.7]:3", "192.0.2.7:4"];
