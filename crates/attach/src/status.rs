@@ -54,6 +54,15 @@ pub struct AttachmentStatus {
     pub log: PathBuf,
 }
 
+impl AttachmentStatus {
+    /// The disk on the server that is used, as a URI; of one with a single server, or none, as it was requested.
+    #[must_use]
+    pub fn disk(&self) -> &str {
+        let used = self.used.as_ref();
+        used.map_or(&self.source, |used| &used.server)
+    }
+}
+
 /// Every attachment of this user.
 ///
 /// # Errors

@@ -30,10 +30,7 @@ pub fn find(directory: &Path) -> AttachmentProcesses {
         return AttachmentProcesses::default();
     };
     let client_pid = Some(attachment.pid);
-    // Of several servers, the one that is used.
-    let used = attachment.used.as_ref().map(|used| &used.server);
-    let source = used.unwrap_or(&attachment.source);
-    let Ok(Target { address, .. }) = source.parse::<Target>() else {
+    let Ok(Target { address, .. }) = attachment.disk().parse::<Target>() else {
         return AttachmentProcesses {
             client_pid,
             ..AttachmentProcesses::default()

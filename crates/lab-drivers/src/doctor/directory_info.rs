@@ -245,10 +245,8 @@ impl DirectoryInfo {
 
 fn kind(mount: &Mount) -> MountKind {
     if let Some(attachment) = attachment_at(&mount.point) {
-        let used = attachment.used.as_ref().map(|used| &used.server);
-        let target = used.unwrap_or(&attachment.source).parse().ok();
         return MountKind::Attached {
-            target,
+            target: attachment.disk().parse().ok(),
             cache: cached_export(&attachment),
             attachment: Box::new(attachment),
         };

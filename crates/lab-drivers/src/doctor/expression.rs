@@ -3,8 +3,7 @@
 use lab::doctor::{Examination, Stage, Substitution};
 
 use super::disk::ExaminedDisk;
-use super::export::{begun, generator, queue};
-use super::export::{busy, settle};
+use super::export::{begun, busy, generator, queue, settle};
 use super::pairs::measure_pairs;
 use super::read_load::{Measure, Opening, measure};
 use super::remote::DEPTH_FULL;

@@ -31,12 +31,11 @@ pub(super) struct WatchedLoad {
 impl Directory<'_, '_> {
     /// The first run, with what is seen of the server meanwhile.
     pub(super) fn watched(&self) -> Result<WatchedLoad, DriverError> {
-        let connect_idle = match self.written_over_wire() {
-            Some(address) => wire::idle(address)?,
-            None => Vec::new(),
+        let probe = match self.written_over_wire() {
+            Some(address) => Some((address, wire::idle(address)?)),
+            None => None,
         };
-        let probe = self.written_over_wire();
-        let probe = probe.filter(|_| !connect_idle.is_empty());
+        let probe = probe.filter(|(_, idle)| !idle.is_empty());
         let watcher = self.session.watcher.as_ref();
         let port = self.place.server_port();
         watcher.inspect(|watcher| watcher.drop_caches(port));
@@ -44,10 +43,10 @@ impl Directory<'_, '_> {
         let report = ReportSpan::begin(self.session, self.server.first().copied());
         let run = || self.run(&self.source, self.job);
         let (mut load, connect) = match probe {
-            Some(address) => {
+            Some((address, idle)) => {
                 let time = self.session.slice();
                 let (load, times) = wire::connects_during(address, time, run)?;
-                (load?, Some((connect_idle, times)))
+                (load?, Some((idle, times)))
             }
             None => (run()?, None),
         };
@@ -97,29 +96,25 @@ impl Directory<'_, '_> {
 
     /// What a server of ours on this machine did for the mount, and for others.
     pub(super) fn served(&self, report: ReportSpan) -> Option<ServedUse> {
-        let MountKind::Attached {
-            target: Some(target),
-            ..
-        } = &self.place.kind
-        else {
-            return None;
-        };
+        let export = self.attached_export()?;
         let (direction, own) = (self.job.direction, self.own_clients());
-        report.end(self.session, &target.export, direction, &own)
+        report.end(self.session, export, direction, &own)
     }
 
     /// The same as the agent of its machine reports it.
     fn served_elsewhere(&self, span: &WatchedSpan) -> Option<ServedUse> {
-        let MountKind::Attached {
-            target: Some(target),
-            ..
-        } = &self.place.kind
-        else {
-            return None;
-        };
+        let export = self.attached_export()?;
         let (direction, own) = (self.job.direction, self.own_clients());
         let (before, after) = (span.before.as_ref(), span.after.as_ref());
-        report::between(before, after, &target.export, direction, &own)
+        report::between(before, after, export, direction, &own)
+    }
+
+    /// The export that is attached here, without a cache file in front of it.
+    fn attached_export(&self) -> Option<&str> {
+        match &self.place.kind {
+            MountKind::Attached { target, .. } => target.as_ref().map(|one| one.export.as_str()),
+            _ => None,
+        }
     }
 
     /// The mount's own connections to its server.
