@@ -58,19 +58,18 @@ fn reading(moved: &[(u64, &str, u64)], members: &[(&str, bool, u64)]) -> ServedR
     }
 }
 
+/// Reads of the export `media` within a second.
+fn use_between(before: &ServedReading, after: &ServedReading, own: &OwnClients) -> ServedUse {
+    let found = after.since(before, "media", Direction::Read, own, Nanos(SECOND));
+    found.expect("a use")
+}
+
 fn read_use(before: &[(u64, &str, u64)], after: &[(u64, &str, u64)]) -> ServedUse {
     let (before, after) = (reading(before, &[]), reading(after, &[]));
-    let found = after.since(
-        &before,
-        "media",
-        Direction::Read,
-        &OwnClients::default(),
-        Nanos(SECOND),
-    );
     // Of a disk in memory, which another instance of is measured.
     ServedUse {
         has_files: false,
-        ..found.expect("a use")
+        ..use_between(&before, &after, &OwnClients::default())
     }
 }
 
@@ -166,14 +165,8 @@ fn what_limits_one_of_two_expressions_over_a_file_may_not_limit_the_other() {
     ];
     let [before, mut after] = readings;
     after.exports[0].is_plain = false;
-    let found = after.since(
-        &before,
-        "media",
-        Direction::Read,
-        &OwnClients::default(),
-        Nanos(SECOND),
-    );
-    assert!(found.expect("a use").others.is_empty());
+    let found = use_between(&before, &after, &OwnClients::default());
+    assert!(found.others.is_empty());
 }
 
 #[test]
@@ -188,8 +181,7 @@ fn connections_from_one_address_are_one_client_and_unknown_ones_may_be_the_targe
         processes: vec![7],
         addresses: Vec::new(),
     };
-    let found = after.since(&before, "media", Direction::Read, &own, Nanos(SECOND));
-    assert!(found.expect("a use").others.is_empty());
+    assert!(use_between(&before, &after, &own).others.is_empty());
 }
 
 /// A mount is a client of its server, too, and over TCP only its addresses say which one. Before, no client of a mount's
@@ -205,8 +197,7 @@ fn a_mounts_own_connections_are_not_another_client_and_the_rest_is() {
             processes: vec![7],
             addresses: addresses.collect(),
         };
-        let found = after.since(&before, "media", Direction::Read, &own, Nanos(SECOND));
-        let others = found.expect("a use").others.into_iter();
+        let others = use_between(&before, &after, &own).others.into_iter();
         let others = others.map(|other| (other.name, crate::units::round(other.rate.0) / MIB));
         others.collect::<Vec<_>>()
     };

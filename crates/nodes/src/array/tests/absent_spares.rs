@@ -38,6 +38,15 @@ async fn reshaped_without_the_second_spare(shape: NewShape, steps: usize) -> Vec
     disks
 }
 
+/// These disks are an array with `working` members, all that was written, and parity that fits.
+async fn assert_whole(disks: &[Node], working: u32) {
+    let array = opened(disks).await;
+    assert_eq!(array.status().working, working);
+    assert!(read(&array, WHOLE).await == pattern(1, WHOLE));
+    assert_parity_fits(&array).await;
+    array.stop().await.unwrap();
+}
+
 /// The spare's superblock recorded a reshape: once it had a part, the array was refused, and mdadm advised.
 #[test]
 fn a_spare_that_was_absent_when_a_reshape_ended_takes_a_part_and_the_array_opens() {
@@ -54,11 +63,7 @@ fn a_spare_that_was_absent_when_a_reshape_ended_takes_a_part_and_the_array_opens
         assert_eq!(array.status().working, 4);
         array.stop().await.unwrap();
         drop(array);
-        let array = opened(&disks[1..]).await;
-        assert_eq!(array.status().working, 4);
-        assert!(read(&array, WHOLE).await == pattern(1, WHOLE));
-        assert_parity_fits(&array).await;
-        array.stop().await.unwrap();
+        assert_whole(&disks[1..], 4).await;
     });
 }
 
@@ -101,11 +106,7 @@ fn a_spare_that_was_absent_when_the_chunk_changed_has_failed_and_can_be_added_ag
             }
             array.stop().await.unwrap();
             drop(array);
-            let array = opened(&disks[2..]).await;
-            assert_eq!(array.status().working, 3);
-            assert!(read(&array, WHOLE).await == pattern(1, WHOLE));
-            assert_parity_fits(&array).await;
-            array.stop().await.unwrap();
+            assert_whole(&disks[2..], 3).await;
         }
     });
 }

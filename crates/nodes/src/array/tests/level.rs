@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, Errno, Node, Operation, Range};
-use testkit::{Effect, Fault, FaultDisk, MemDisk, block_on, first_difference, pattern};
+use testkit::{Effect, Fault, FaultDisk, HeldDisk, MemDisk, block_on, first_difference, pattern};
 
 use super::super::format::{self, Level, Role, Version, encode, features};
 use super::super::redundant::tests::kit::{
@@ -18,6 +18,14 @@ use super::reshape::{assert_fits, write};
 pub(super) struct Case {
     pub(super) recipe: Recipe,
     pub(super) to: Level,
+}
+
+/// The first disk gets one in its place that can hold requests, and holds none so far.
+pub(super) fn hold_first(disks: &mut [Node]) -> Arc<HeldDisk> {
+    let held = HeldDisk::new(disks[0].clone());
+    held.hold(false);
+    disks[0] = held.clone();
+    held
 }
 
 pub(super) fn case(level: Level, layout: u32, parts: u32, to: Level) -> Case {

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use block::{BlockDevice, IoBufs, IoFuture, Node, Range, TryIo, WriteFlags};
-use testkit::{HeldDisk, block_on, pattern, single};
+use testkit::{block_on, pattern, single};
 use tokio::sync::Notify;
 
 use super::super::format::Level;
 use super::super::redundant::tests::kit::{DISK, MEMBER, RING, Recipe, options};
 use super::super::{Array, ArrayOptions, is_changed_in_use, open};
-use super::level::{Case, case, elsewhere, failing, images, unused};
+use super::level::{Case, case, elsewhere, failing, hold_first, images, unused};
 use super::open::candidates;
 use super::reshape::write;
 use crate::test_runtime::{is_ready, timed};
@@ -286,9 +286,7 @@ fn an_array_with_a_request_that_does_not_end_keeps_its_level() {
     block_on(async {
         let case = case(Level::Raid1, 0, 2, Level::Raid5);
         let mut disks = case.made().await;
-        let held = HeldDisk::new(disks[0].clone());
-        held.hold(false);
-        disks[0] = held.clone();
+        let held = hold_first(&mut disks);
         let array = open(candidates(&disks), options()).await.unwrap();
         write(&array, Range::new(0, 512), 1).await;
         held.hold(true);
@@ -312,9 +310,7 @@ fn requests_wait_while_the_level_changes_and_end_by_the_new_one() {
     block_on(async {
         let case = case(Level::Raid5, 2, 2, Level::Raid1);
         let mut disks = case.made().await;
-        let held = HeldDisk::new(disks[0].clone());
-        held.hold(false);
-        disks[0] = held.clone();
+        let held = hold_first(&mut disks);
         let array = open(candidates(&disks), options()).await.unwrap();
         held.hold(true);
         let mut changing = pin!(array.change_level(case.to));

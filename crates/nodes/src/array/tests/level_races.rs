@@ -11,7 +11,7 @@ use testkit::{HeldDisk, block_on};
 use super::super::format::{Level, encode};
 use super::super::redundant::tests::kit::{Recipe, SUPERBLOCK, options, put, superblock};
 use super::super::{ArrayEvent, open};
-use super::level::{Case, case};
+use super::level::{Case, case, hold_first};
 use super::open::candidates;
 use super::reshape::write;
 
@@ -37,9 +37,7 @@ fn no_member_is_declared_failed_once_its_superblock_is_read_for_another_level() 
     block_on(async {
         let case = case(Level::Raid5, 5, 3, Level::Raid0);
         let mut disks = case.made().await;
-        let held = HeldDisk::new(disks[0].clone());
-        held.hold(false);
-        disks[0] = held.clone();
+        let held = hold_first(&mut disks);
         let array = open(candidates(&disks), options()).await.unwrap();
         held.hold(true);
         let mut changing = pin!(array.change_level(case.to));
