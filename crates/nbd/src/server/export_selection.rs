@@ -89,9 +89,14 @@ impl ExportSelection {
         }
     }
 
+    /// Lets another client write.
+    pub(super) fn release_claim(&mut self) {
+        self.claim = None;
+    }
+
     /// Gives it back. `said_goodbye`: the client is not going to come back for what it had.
     pub(super) async fn leave(&mut self, said_goodbye: bool) {
-        self.claim = None;
+        self.release_claim();
         let Some((served, lease)) = self.held.take() else {
             return;
         };

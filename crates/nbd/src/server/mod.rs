@@ -308,14 +308,18 @@ async fn serve_client(
     };
     // A client that never used its disk does not come back for it.
     let mut said_goodbye = true;
+    let mut left = None;
     if let Some(session) = begun {
         match admit(core, &session, &peer, &selection) {
             Ok(admitted) => {
-                said_goodbye = transmit(core, socket, session, &peer, admitted, stop).await;
+                (said_goodbye, left) = transmit(core, socket, session, &peer, admitted, stop).await;
             }
             Err(e) => tracing::warn!(peer = peer.label, "{e}"),
         }
     }
+    selection.release_claim();
+    // Only now: another client of the same user may write as soon as this one sees its connection end.
+    drop(left);
     selection.leave(said_goodbye).await;
 }
 
@@ -368,7 +372,8 @@ fn admit(
     }
 }
 
-/// The transmission phase of a client, and the log line at its end. Returns whether the client sent `DISC`.
+/// The transmission phase of a client, and the log line at its end. Returns whether the client sent `DISC`, and the socket
+/// if it is still open.
 async fn transmit(
     core: &ServerCore,
     socket: Socket,
@@ -376,7 +381,7 @@ async fn transmit(
     peer: &Peer,
     admitted: AdmittedClient,
     stop: impl Future<Output = ()>,
-) -> bool {
+) -> (bool, Option<Socket>) {
     let (served, disk) = (admitted.served(), admitted.disk());
     let gate = admitted.gate(session.agreed.writer);
     let certificate = peer.certificate_name.clone();
@@ -391,7 +396,7 @@ async fn transmit(
     // Its client may be one that lost its connection: nothing from there may land later.
     tokio::select! {
         () = admitted.leaving().settled() => {}
-        () = &mut ended => return false,
+        () = &mut ended => return (false, Some(socket)),
     }
     match &certificate {
         Some(certificate) => tracing::info!(peer, export, certificate, "connected"),
@@ -415,15 +420,16 @@ async fn transmit(
         received: session.received,
     }));
     match AssertUnwindSafe(connection.run(ended)).catch_unwind().await {
-        Ok(
+        Ok((
             end @ (ConnectionEnd::Disconnected | ConnectionEnd::Closed | ConnectionEnd::Stopped),
-        ) => {
+            socket,
+        )) => {
             tracing::info!(peer, export, "{end}");
-            matches!(end, ConnectionEnd::Disconnected)
+            (matches!(end, ConnectionEnd::Disconnected), Some(socket))
         }
-        Ok(end) => {
+        Ok((end, socket)) => {
             tracing::warn!(peer, export, "{end}");
-            false
+            (false, Some(socket))
         }
         Err(_) => {
             tracing::error!(peer, export, "a bug ended this connection");
@@ -432,7 +438,7 @@ async fn transmit(
             if let Err(e) = disk.settle().await {
                 tracing::error!(export, "{e}");
             }
-            false
+            (false, None)
         }
     }
 }

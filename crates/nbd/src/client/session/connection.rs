@@ -367,7 +367,8 @@ impl Connection {
         error
     }
 
-    /// Says goodbye.
+    /// Says goodbye, and waits until the server has ended the connection: then it holds nothing for this client any more, and
+    /// the next one may write.
     pub(crate) async fn disconnect(mut self) -> io::Result<()> {
         let goodbye = Request {
             cookie: 0,
@@ -381,7 +382,16 @@ impl Connection {
             std::future::poll_fn(|cx| self.stream.poll_writable(cx)).await;
             self.outbox.send(&self.stream)?;
         }
-        Ok(())
+        loop {
+            std::future::poll_fn(|cx| self.stream.poll_readable(cx)).await;
+            self.received.clear();
+            match self.receive_once() {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
+            }
+        }
     }
 }
 

@@ -84,7 +84,7 @@ use unflushed_writes::UnflushedWrites;
 use verification::Verification;
 use work::{Message, Part, PartLimits, Renewed, Submission, Work};
 
-/// Time for the goodbye on one connection.
+/// Time for the goodbye on one connection, until the server has ended it.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Where [`Client::connect`](super::Client::connect) waits until the session knows which disk it has.
@@ -208,9 +208,9 @@ impl Session {
             self.apply(wake);
         }
         self.inbox.close();
-        for connection in self.pool.take() {
-            renewal::say_goodbye(self.target.clone(), connection).await;
-        }
+        let goodbyes = self.pool.take().into_iter();
+        let goodbyes = goodbyes.map(|one| renewal::say_goodbye(self.target.clone(), one));
+        futures_util::future::join_all(goodbyes).await;
         self.phase = Phase::Lost;
         self.publish();
         let done = self.closing.take().map(|closing| closing.done);

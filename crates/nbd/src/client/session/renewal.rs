@@ -86,7 +86,7 @@ impl Session {
 pub(super) async fn say_goodbye(target: Target, connection: Connection) {
     let goodbye = clock::timeout(GOODBYE, connection.disconnect()).await;
     if !matches!(goodbye, Ok(Ok(()))) {
-        tracing::debug!(%target, "no goodbye: the server does not listen");
+        tracing::debug!(%target, "no goodbye: the server does not end the connection");
     }
 }
 

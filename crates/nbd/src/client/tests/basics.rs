@@ -344,6 +344,28 @@ fn closing_finishes_what_is_in_flight_and_says_goodbye() {
 }
 
 #[test]
+fn closing_waits_until_the_server_holds_nothing_for_the_client() {
+    in_engine(|| async {
+        let fake = Fake::start(MIB);
+        fake.world().ends_after = Duration::from_millis(200);
+        let config = ClientConfig {
+            connections: 2,
+            ..short_limits()
+        };
+        let client = connect(&fake, config).await;
+        client.close().await;
+        assert_eq!(fake.world().ended, 2);
+        // One that never ends the connection is not waited for.
+        fake.world().ends_after = Duration::MAX / 4;
+        let client = connect(&fake, short_limits()).await;
+        let begun = engine::clock::now();
+        client.close().await;
+        let took = engine::clock::now() - begun;
+        assert!(took < Duration::from_secs(10), "{took:?}");
+    });
+}
+
+#[test]
 fn dropping_the_client_says_goodbye_too() {
     in_engine(|| async {
         let fake = Fake::start(MIB);

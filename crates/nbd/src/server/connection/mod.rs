@@ -189,8 +189,9 @@ impl Connection {
         }
     }
 
-    /// Serves the client until it goes or `stop` resolves; then answers what was begun.
-    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> ConnectionEnd {
+    /// Serves the client until it goes or `stop` resolves; then answers what was begun. The socket is still open: the client
+    /// sees it end when nothing is held for it any more.
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()>) -> (ConnectionEnd, Socket) {
         let end = {
             tokio::pin!(stop);
             let mut stall = Stall::new(self.limits.stall_timeout);
@@ -230,7 +231,7 @@ impl Connection {
         {
             self.pending_changes -= usize::from(done.changed);
         }
-        end
+        (end, self.socket)
     }
 
     /// Lets the next connection wait for what this one has begun.

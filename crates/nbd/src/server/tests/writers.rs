@@ -100,6 +100,21 @@ async fn wait_for_writer(control: &Control, is_there: bool) {
 }
 
 #[test]
+fn a_client_that_was_closed_is_the_writer_no_more() {
+    with_rules(memory(), one(), |address, control| async move {
+        for client in 1..20 {
+            let writer = ours(address, client, AccessMode::Write).await;
+            let writer = writer.expect("the one before was closed");
+            write(&writer, 1).await.expect("it is the writer");
+            writer.close().await;
+            let figures = control.figures().exports[0].writers.clone();
+            let holder = figures.expect("it takes claims").writer;
+            assert!(holder.is_none(), "{holder:?}");
+        }
+    });
+}
+
+#[test]
 fn a_second_client_that_would_write_is_refused_and_one_that_reads_is_not() {
     with_rules(memory(), one(), |address, control| async move {
         let first = ours(address, 1, AccessMode::Write).await.expect("free");

@@ -7,6 +7,7 @@ mod serve;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use block::{BlockDevice, IoError, Range, WriteFlags};
 use futures_util::FutureExt;
@@ -75,6 +76,10 @@ pub(super) struct World {
     /// Requests, in the order they came, without goodbyes and without those looks.
     pub(super) log: Vec<Request>,
     pub(super) goodbyes: usize,
+    /// So long after a goodbye it ends the connection.
+    pub(super) ends_after: Duration,
+    /// Connections that it ended after a goodbye.
+    pub(super) ended: usize,
     /// Connections that came to transmission.
     pub(super) connections: usize,
     /// More connections than these are not greeted.
@@ -182,6 +187,8 @@ impl Fake {
                 verified_on: 0,
                 log: Vec::new(),
                 goodbyes: 0,
+                ends_after: Duration::ZERO,
+                ended: 0,
                 connections: 0,
                 greeted_max: usize::MAX,
                 oldstyle: false,
@@ -246,7 +253,7 @@ impl Fake {
         self.stop.send_modify(|generation| *generation += 1);
         std::fs::remove_file(self.socket()).unwrap();
         // Lets the tasks see it, before the world is changed.
-        engine::clock::sleep(std::time::Duration::from_millis(20)).await;
+        engine::clock::sleep(Duration::from_millis(20)).await;
     }
 
     /// Loses power, and of what was not flushed what `seed` says.

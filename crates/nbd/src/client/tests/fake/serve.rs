@@ -36,7 +36,13 @@ pub(super) async fn serve(mut stream: UnixStream, world: Arc<Mutex<World>>) -> i
     loop {
         let (request, payload) = receive(&mut stream, framing).await?;
         if request.command == Command::Disconnect {
-            world.lock().unwrap().goodbyes += 1;
+            let ends_after = {
+                let mut world = world.lock().unwrap();
+                world.goodbyes += 1;
+                world.ends_after
+            };
+            engine::clock::sleep(ends_after).await;
+            world.lock().unwrap().ended += 1;
             return Ok(());
         }
         let range = Range::new(request.offset, request.len);
