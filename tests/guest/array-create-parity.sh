@@ -154,38 +154,38 @@ degraded() {
     stop
 }
 
-made 1.2 4 ABC --chunk=16K --bitmap=64K
-made 0.90 4 ABCD --chunk=32K
+combination made 1.2 4 ABC --chunk=16K --bitmap=64K
+combination made 0.90 4 ABCD --chunk=32K
 for layout in la ra parity-last; do
-    made 1.2 5 ABCD --chunk=16K --layout=$layout --bitmap=64K
+    combination made 1.2 5 ABCD --chunk=16K --layout=$layout --bitmap=64K
 done
-made 1.2 5 ABC
-made 1.0 5 ABCDE --chunk=128K --bitmap=none
-made 1.1 5 AB --chunk=64K
+combination made 1.2 5 ABC
+combination made 1.0 5 ABCDE --chunk=128K --bitmap=none
+combination made 1.1 5 AB --chunk=64K
 for version in 1.0 1.1 1.2; do
-    made $version 5 ABC --chunk=16K --consistency-policy=ppl
+    combination made $version 5 ABC --chunk=16K --consistency-policy=ppl
 done
-made 0.90 5 ABCD --chunk=64K
+combination made 0.90 5 ABCD --chunk=64K
 for layout in parity-first ddf-zero-restart ddf-N-continue left-symmetric-6 parity-first-6; do
-    made 1.2 6 ABCDE --chunk=16K --layout=$layout --bitmap=64K
+    combination made 1.2 6 ABCDE --chunk=16K --layout=$layout --bitmap=64K
 done
-made 1.0 6 ABCDEF --chunk=4K --layout=rs --bitmap=none
-made 0.90 6 ABCD --chunk=64K
+combination made 1.0 6 ABCDEF --chunk=4K --layout=rs --bitmap=none
+combination made 0.90 6 ABCD --chunk=64K
 
-begins 1.2 4 ABC '' --chunk=16K
-begins 1.2 5 ABCD '' --chunk=16K
-begins 1.0 6 ABCD '' --chunk=16K
-begins 1.2 5 A-C B --chunk=16K
-rebuilds 1.2 6 A-CD B --chunk=16K
+combination begins 1.2 4 ABC '' --chunk=16K
+combination begins 1.2 5 ABCD '' --chunk=16K
+combination begins 1.0 6 ABCD '' --chunk=16K
+combination begins 1.2 5 A-C B --chunk=16K
+combination rebuilds 1.2 6 A-CD B --chunk=16K
 for version in 1.0 1.2; do
     resyncs $version 5 ABCD --chunk=16K --consistency-policy=ppl
 done
 
-degraded 1.2 5 A-CD B --chunk=16K
-degraded 1.2 5 A-CD B --chunk=16K --consistency-policy=ppl
-degraded 0.90 4 AB- C --chunk=16K
-degraded 1.2 6 -B-DE AC --chunk=16K
-degraded 1.1 6 A-CD B --chunk=16K
+combination degraded 1.2 5 A-CD B --chunk=16K
+combination degraded 1.2 5 A-CD B --chunk=16K --consistency-policy=ppl
+combination degraded 0.90 4 AB- C --chunk=16K
+combination degraded 1.2 6 -B-DE AC --chunk=16K
+combination degraded 1.1 6 A-CD B --chunk=16K
 
 # What is on a filesystem, by checksum.
 contents() {

@@ -150,10 +150,10 @@ journal() {
     stopped write-back - -
 }
 
-journal mdadm 5 1.2 --chunk=64K
-journal outboard 6 1.2 --chunk=16K
-journal mdadm 6 1.1 --chunk=64K
-journal outboard 5 1.0 --chunk=16K --layout=ra
+combination journal mdadm 5 1.2 --chunk=64K
+combination journal mdadm 6 1.1 --chunk=64K
+combination journal outboard 6 1.2 --chunk=16K
+combination journal outboard 5 1.0 --chunk=16K --layout=ra
 #: host
 . "$SCRIPTS/arrays/host.sh"
 members=$(images ABCDE)

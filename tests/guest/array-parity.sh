@@ -63,18 +63,18 @@ written() {
     stop
 }
 
-written 1.2 4 ABC --chunk=16 --bitmap=internal --bitmap-chunk=64K
-written 0.90 4 ABCD --chunk=32
+combination written 1.2 4 ABC --chunk=16 --bitmap=internal --bitmap-chunk=64K
+combination written 0.90 4 ABCD --chunk=32
 for layout in la ra ls rs parity-first parity-last; do
-    written 1.2 5 ABCD --chunk=16 --layout=$layout --bitmap=internal --bitmap-chunk=64K
+    combination written 1.2 5 ABCD --chunk=16 --layout=$layout --bitmap=internal --bitmap-chunk=64K
 done
-written 1.0 5 ABCDE --chunk=128 --bitmap=none
-written 1.1 5 ABC --bitmap=internal
+combination written 1.0 5 ABCDE --chunk=128 --bitmap=none
+combination written 1.1 5 ABC --bitmap=internal
 for layout in la ra ls rs parity-first parity-last ddf-zero-restart ddf-N-restart ddf-N-continue \
     left-asymmetric-6 right-asymmetric-6 left-symmetric-6 right-symmetric-6 parity-first-6; do
-    written 1.2 6 ABCDE --chunk=16 --layout=$layout --bitmap=internal --bitmap-chunk=64K
+    combination written 1.2 6 ABCDE --chunk=16 --layout=$layout --bitmap=internal --bitmap-chunk=64K
 done
-written 1.0 6 ABCDEF --chunk=4 --layout=rs --bitmap=none
+combination written 1.0 6 ABCDEF --chunk=4 --layout=rs --bitmap=none
 #: host
 . "$SCRIPTS/arrays/host.sh"
 

@@ -134,12 +134,12 @@ turn() {
     echo "$name, bad blocks: obeyed"
 }
 
-turn 1 AB
-turn 1 ABC --metadata=1.0
-turn 10 ABCD --layout=n2 --chunk=64K
-turn 10 ABC --layout=f2 --chunk=64K
-turn 10 ABCD --layout=o2 --chunk=64K --metadata=1.1
-turn 1 AB --metadata=0.90
+combination turn 1 AB
+combination turn 1 ABC --metadata=1.0
+combination turn 10 ABCD --layout=n2 --chunk=64K
+combination turn 10 ABC --layout=f2 --chunk=64K
+combination turn 10 ABCD --layout=o2 --chunk=64K --metadata=1.1
+combination turn 1 AB --metadata=0.90
 
 # grown [OPTION…]: we make three copies of two, the kernel runs them.
 grown() {

@@ -16,9 +16,8 @@
 #: disk PATTERN 48M
 #: timeout 600
 
-for module in virtio_blk md-mod linear raid0 raid1 raid10 raid456; do
-    modprobe $module
-done
+. /guest/arrays.sh
+
 host pattern
 
 # create VERSION LEVEL MEMBERS [OPTION…]: an array that is in sync at once. Members by their letters.
@@ -61,17 +60,17 @@ whole() {
     judge $missing 0
 }
 
-whole 0 1.2 linear ABE --rounding=64
-whole 0 1.2 linear ABE --rounding=12
-whole 0 0.90 linear AF --rounding=16
-whole 0 1.0 0 ABC --chunk=64
-whole 0 1.1 0 ABEF --chunk=16 --layout=original
-whole 0 1.2 0 ABEF --chunk=16 --layout=alternate
+combination whole 0 1.2 linear ABE --rounding=64
+combination whole 0 1.2 linear ABE --rounding=12
+combination whole 0 0.90 linear AF --rounding=16
+combination whole 0 1.0 0 ABC --chunk=64
+combination whole 0 1.1 0 ABEF --chunk=16 --layout=original
+combination whole 0 1.2 0 ABEF --chunk=16 --layout=alternate
 # Linux leaves chunks unused where they are no power of two: the host compares the size, too.
-whole 0 1.2 0 ABC --chunk=12
-whole 0 1.2 0 ABEF --chunk=12 --layout=alternate
-whole 0 1.1 0 ABEF --chunk=20 --layout=original
-whole 0 1.0 0 AEF --chunk=44 --layout=alternate
+combination whole 0 1.2 0 ABC --chunk=12
+combination whole 0 1.2 0 ABEF --chunk=12 --layout=alternate
+combination whole 0 1.1 0 ABEF --chunk=20 --layout=original
+combination whole 0 1.0 0 AEF --chunk=44 --layout=alternate
 # mdadm makes no RAID 0 with an old superblock any more, but the kernel still runs one: it says nothing of
 # how it lies behind its shortest member.
 for how in 32-1 32-2 12-1 12-2; do
@@ -87,37 +86,37 @@ for how in 32-1 32-2 12-1 12-2; do
     judge 0 0 ", raid0-layout=$(test $layout = 1 && echo original || echo alternate)"
 done
 
-whole 1 0.90 1 AB
-whole 1 1.0 1 AB --bitmap=none
-whole 1 1.1 1 AB
-whole 2 1.2 1 ABC --bitmap=internal --bitmap-chunk=64K
+combination whole 1 0.90 1 AB
+combination whole 1 1.0 1 AB --bitmap=none
+combination whole 1 1.1 1 AB
+combination whole 2 1.2 1 ABC --bitmap=internal --bitmap-chunk=64K
 
-whole 1 1.2 4 ABC --chunk=16
-whole 1 0.90 4 ABCD --chunk=32
+combination whole 1 1.2 4 ABC --chunk=16
+combination whole 1 0.90 4 ABCD --chunk=32
 for layout in la ra ls rs parity-first parity-last; do
-    whole 1 1.2 5 ABCD --chunk=16 --layout=$layout
+    combination whole 1 1.2 5 ABCD --chunk=16 --layout=$layout
 done
-whole 1 0.90 5 ABC --chunk=64
-whole 1 1.0 5 ABCDE --chunk=128
-whole 1 1.1 5 ABC
+combination whole 1 0.90 5 ABC --chunk=64
+combination whole 1 1.0 5 ABCDE --chunk=128
+combination whole 1 1.1 5 ABC
 
 for layout in la ra ls rs parity-first parity-last ddf-zero-restart ddf-N-restart ddf-N-continue \
     left-asymmetric-6 right-asymmetric-6 left-symmetric-6 right-symmetric-6 parity-first-6; do
-    whole 2 1.2 6 ABCDE --chunk=16 --layout=$layout
+    combination whole 2 1.2 6 ABCDE --chunk=16 --layout=$layout
 done
-whole 2 0.90 6 ABCD --chunk=64
-whole 2 1.0 6 ABCDEF --chunk=16 --layout=rs
-whole 2 1.1 6 ABCDEF --chunk=4 --layout=ddf-N-continue
+combination whole 2 0.90 6 ABCD --chunk=64
+combination whole 2 1.0 6 ABCDEF --chunk=16 --layout=rs
+combination whole 2 1.1 6 ABCDEF --chunk=4 --layout=ddf-N-continue
 
 for layout in n2 f2 o2; do
-    whole 1 1.2 10 ABCD --chunk=16 --layout=$layout
-    whole 1 1.2 10 ABC --chunk=16 --layout=$layout
+    combination whole 1 1.2 10 ABCD --chunk=16 --layout=$layout
+    combination whole 1 1.2 10 ABC --chunk=16 --layout=$layout
 done
 for layout in n3 f3 o3; do
-    whole 2 1.1 10 ABCDE --chunk=64 --layout=$layout
+    combination whole 2 1.1 10 ABCDE --chunk=64 --layout=$layout
 done
-whole 1 0.90 10 ABCD --chunk=32
-whole 1 1.0 10 AB --chunk=32 --layout=f2
+combination whole 1 0.90 10 ABCD --chunk=32
+combination whole 1 1.0 10 AB --chunk=32 --layout=f2
 
 # What was written after members failed is not in them: they are not to be read.
 create 1.2 1 ABC

@@ -76,14 +76,13 @@ replaced() {
     idle
     good "a copy of ours, and the old member missing"
     stop
-    echo "$disks" >/tmp/last
 }
 
-replaced 1 AB C
-replaced 10 ABCD E --layout=n2 --chunk=64K
-replaced 5 ABC D --chunk=16K --consistency-policy=bitmap
-replaced 5 ABC D --chunk=64K --consistency-policy=ppl
-replaced 6 ABCD E --chunk=16K --consistency-policy=bitmap --metadata=1.0
+combination replaced 1 AB C
+combination replaced 10 ABCD E --layout=n2 --chunk=64K
+combination replaced 5 ABC D --chunk=16K --consistency-policy=bitmap
+combination replaced 5 ABC D --chunk=64K --consistency-policy=ppl
+combination replaced 6 ABCD E --chunk=16K --consistency-policy=bitmap --metadata=1.0
 #: host
 . "$SCRIPTS/arrays/host.sh"
 if [ -e members ]; then

@@ -76,16 +76,16 @@ enlarged() {
     stop
 }
 
-enlarged 1 AB --consistency-policy=bitmap
-enlarged 5 ABC --chunk=64K --consistency-policy=ppl
-enlarged 6 ABCD --chunk=16K --consistency-policy=bitmap
-reshaped 5 ABC D --devices,4 --chunk=64K --consistency-policy=bitmap
-reshaped 5 ABC D --devices,4,--chunk,32K,--layout,left-asymmetric --chunk=16K --consistency-policy=ppl
-reshaped 6 ABCD E --devices,5 --chunk=16K --consistency-policy=resync
-reshaped 4 ABC D --devices,4 --chunk=16K --metadata=1.1 --consistency-policy=bitmap
-reshaped 5 ABCD - --layout,right-symmetric --chunk=16K --consistency-policy=bitmap
-grown 5 ABC D 4 --chunk=64K --consistency-policy=bitmap
-grown 6 ABCD E 5 --chunk=16K --consistency-policy=bitmap
+combination enlarged 1 AB --consistency-policy=bitmap
+combination enlarged 5 ABC --chunk=64K --consistency-policy=ppl
+combination enlarged 6 ABCD --chunk=16K --consistency-policy=bitmap
+combination reshaped 5 ABC D --devices,4 --chunk=64K --consistency-policy=bitmap
+combination reshaped 5 ABC D --devices,4,--chunk,32K,--layout,left-asymmetric --chunk=16K --consistency-policy=ppl
+combination reshaped 6 ABCD E --devices,5 --chunk=16K --consistency-policy=resync
+combination reshaped 4 ABC D --devices,4 --chunk=16K --metadata=1.1 --consistency-policy=bitmap
+combination reshaped 5 ABCD - --layout,right-symmetric --chunk=16K --consistency-policy=bitmap
+combination grown 5 ABC D 4 --chunk=64K --consistency-policy=bitmap
+combination grown 6 ABCD E 5 --chunk=16K --consistency-policy=bitmap
 #: host
 . "$SCRIPTS/arrays/host.sh"
 if [ -e members ]; then

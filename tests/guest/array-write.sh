@@ -47,29 +47,29 @@ made() {
     echo "$name: the kernel agrees"
 }
 
-made 1.2 linear ABE
-made 0.90 linear AF
-made 1.2 0 ABEF --chunk=16K
-made 1.0 0 AB
-made 1.1 0 ABC --chunk=64K
+combination made 1.2 linear ABE
+combination made 0.90 linear AF
+combination made 1.2 0 ABEF --chunk=16K
+combination made 1.0 0 AB
+combination made 1.1 0 ABC --chunk=64K
 
-made 1.2 1 AB
-made 1.2 1 ABC --bitmap=64K
-made 1.2 1 AB --bitmap=none
-made 1.1 1 AB
-made 1.0 1 AB
-made 1.0 1 AF --bitmap=none
-made 0.90 1 AB
-made 0.90 1 ABC --bitmap=none
+combination made 1.2 1 AB
+combination made 1.2 1 ABC --bitmap=64K
+combination made 1.2 1 AB --bitmap=none
+combination made 1.1 1 AB
+combination made 1.0 1 AB
+combination made 1.0 1 AF --bitmap=none
+combination made 0.90 1 AB
+combination made 0.90 1 ABC --bitmap=none
 
 for layout in n2 f2 o2; do
-    made 1.2 10 ABC --layout=$layout --chunk=16K
-    made 1.2 10 ABCD --layout=$layout --chunk=64K --bitmap=none
+    combination made 1.2 10 ABC --layout=$layout --chunk=16K
+    combination made 1.2 10 ABCD --layout=$layout --chunk=64K --bitmap=none
 done
-made 1.2 10 ABCDE --layout=n3 --chunk=16K --bitmap=16K
-made 1.1 10 ABCDE --layout=f3 --chunk=16K
-made 1.0 10 AB --layout=o2 --chunk=64K
-made 0.90 10 ABCD --chunk=32K
+combination made 1.2 10 ABCDE --layout=n3 --chunk=16K --bitmap=16K
+combination made 1.1 10 ABCDE --layout=f3 --chunk=16K
+combination made 1.0 10 AB --layout=o2 --chunk=64K
+combination made 0.90 10 ABCD --chunk=32K
 
 # What is on a filesystem, by checksum.
 contents() {

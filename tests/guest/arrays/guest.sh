@@ -15,6 +15,19 @@ device() {
     devices $1 | tr -d ' '
 }
 
+# Whether a combination is to be run: each is, unless HALF is 0 or 1, which is every second one.
+is_due() {
+    combinations=$((${combinations-0} + 1))
+    test -z "${HALF-}" || test $((combinations % 2)) = "$HALF"
+}
+
+# Runs a combination if it is to be run.
+combination() {
+    if is_due; then
+        "$@"
+    fi
+}
+
 # Says what differs, and ends.
 same() {
     test "$2" = "$3" || {

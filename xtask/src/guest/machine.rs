@@ -32,6 +32,8 @@ const LINES_IN_SUMMARY: usize = 4;
 pub(super) struct Job<'a> {
     pub(super) name: &'a str,
     pub(super) script: &'a str,
+    /// Which half of its combinations it goes through; all of them without one.
+    pub(super) half: Option<u8>,
     pub(super) binary: Option<&'a Path>,
     pub(super) launcher: &'a Launcher,
     /// A folder of this run, for the images and the archive.
@@ -59,7 +61,7 @@ pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
         &image.kernel,
         &initrd,
         &kernel_log,
-        &hosts.variables(),
+        &variables(job, &hosts),
         MachineSize {
             processors: wants.processors,
             memory_mib: MEMORY_MIB,
@@ -92,6 +94,12 @@ pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
         );
     }
     outcome.with_context(|| format!("the console ended with: {}", ending(&console)))
+}
+
+/// What the script's environment has.
+fn variables(job: &Job<'_>, hosts: &Hosts<'_>) -> String {
+    let half = job.half.map(|half| format!("HALF={half} "));
+    half.unwrap_or_default() + &hosts.variables()
 }
 
 /// The last lines of a console, in one: what a list at the end has room for.

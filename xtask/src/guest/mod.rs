@@ -49,15 +49,19 @@ pub(crate) struct Args {
     /// The server's command with {disk} and {port}; ours when not given.
     #[arg(long)]
     server: Option<String>,
+    /// Leave out every second of the combinations that a script goes through: the even (0) or the odd (1) ones are run.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=1))]
+    half: Option<u8>,
     /// Leave out those that are long.
     #[arg(skip)]
     is_brief: bool,
 }
 
 impl Args {
-    /// All tests but those that are long, for the checks of every change.
-    pub(crate) fn brief() -> Self {
+    /// All tests but those that are long, with this half of their combinations, for the checks of every change.
+    pub(crate) fn brief(half: u8) -> Self {
         Self {
+            half: Some(half),
             is_brief: true,
             ..Self::default()
         }
@@ -102,6 +106,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let tests = tests(args)?;
+    if let Some(half) = args.half {
+        println!("every second combination, --half {half}; without --half, all of them");
+    }
     let image = image::build(&folder)?;
     // A foreign server for a script that does without us needs no build of ours.
     let binary = if args.server.is_none() || wants_outboard(&tests)? {
@@ -176,6 +183,7 @@ fn one(
     let job = Job {
         name,
         script: &script,
+        half: args.half,
         binary,
         launcher: &launcher,
         folder: &folder,
