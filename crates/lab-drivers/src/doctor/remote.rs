@@ -162,7 +162,7 @@ impl<'a, 'b> Remote<'a, 'b> {
             served: served.or_else(far),
             measured,
             connect_idle,
-            span: WatchedSpan { before, after },
+            span: WatchedSpan::new(watcher, before, after),
         })
     }
 

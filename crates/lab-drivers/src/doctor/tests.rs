@@ -1,10 +1,13 @@
 //! What a directory's mount shows of its I/O path.
 
-use lab::doctor::{DoctorJob, Stage};
+use lab::agent::protocol::Counters;
+use lab::doctor::{DoctorJob, Evidence, Stage};
 use lab::plan::{Direction, Pattern};
-use lab::units::Bytes;
+use lab::sensors::DiskCounters;
+use lab::units::{Bytes, MIB, Nanos, Rate};
 
 use super::directory_info::DirectoryInfo;
+use super::watcher::WatchedSpan;
 
 /// What the kernel writes of an NFS mount and two of SMB.
 const MOUNTS: &str = "\
@@ -80,4 +83,49 @@ fn requests_that_a_mount_cuts_into_pieces_are_reported() {
     );
     assert_eq!(nfs.remark(&job(Direction::Read, 4096)), None);
     assert_eq!(place("/home").remark(&job(Direction::Read, 64 << 20)), None);
+}
+
+/// The disk of a server was not seen where it had the name of the device that is attached here, so that a slow one was
+/// never named.
+#[test]
+fn a_device_of_another_machine_is_not_the_one_of_that_name_here() {
+    let disk = |name: &str, written: u64, busy_ms: u64| DiskCounters {
+        number: (8, 0),
+        name: name.into(),
+        reads: 0,
+        read: Bytes(0),
+        writes: 0,
+        written: Bytes(written),
+        busy_ms,
+        waited_ms: 0,
+    };
+    let counters = |seconds: u64, disks: Vec<DiskCounters>| Counters {
+        at: Nanos::from_ms(seconds * 1000),
+        cores: Vec::new(),
+        tick: Nanos::from_ms(10),
+        server: None,
+        agent: None,
+        processor: None,
+        disks,
+        served: None,
+    };
+    let span = |is_here: bool| WatchedSpan {
+        before: Some(counters(1, vec![disk("sda", 0, 0), disk("sdb", 0, 0)])),
+        after: Some(counters(
+            3,
+            vec![disk("sda", 40 * MIB, 1900), disk("sdb", 40 * MIB, 400)],
+        )),
+        is_here,
+    };
+    let busiest = |span: WatchedSpan, own: Option<&str>| {
+        let rate = Rate(20.0 * MIB as f64);
+        let bound = span.disk(rate, Direction::Write, own);
+        match bound.expect("both moved the bytes").evidence {
+            Evidence::DeviceBusy { device, .. } => device,
+            evidence => panic!("{evidence:?}"),
+        }
+    };
+    assert_eq!(busiest(span(false), Some("sda")), "sda");
+    assert_eq!(busiest(span(true), Some("sda")), "sdb");
+    assert_eq!(busiest(span(true), None), "sda");
 }

@@ -20,6 +20,8 @@ pub(super) struct Watcher {
     spec: AgentSpec,
     /// Whether it may have its machine's page cache dropped.
     drops_caches: bool,
+    /// Whether its machine is this one.
+    is_here: bool,
 }
 
 impl Watcher {
@@ -33,6 +35,7 @@ impl Watcher {
         })?;
         Ok(Self {
             spec,
+            is_here: about.is_here(),
             drops_caches: about.drops_caches,
         })
     }
@@ -94,11 +97,26 @@ impl Watcher {
 pub(super) struct WatchedSpan {
     pub(super) before: Option<Counters>,
     pub(super) after: Option<Counters>,
+    /// Whether the agent's machine is this one.
+    pub(super) is_here: bool,
 }
 
 impl WatchedSpan {
-    /// The bound of the busiest disk there. `own` is the device of the target on this machine, which an agent that sees
-    /// this machine's devices reports, too.
+    /// What `watcher` reported, if there is one.
+    pub(super) fn new(
+        watcher: Option<&Watcher>,
+        before: Option<Counters>,
+        after: Option<Counters>,
+    ) -> Self {
+        Self {
+            before,
+            after,
+            is_here: watcher.is_some_and(|watcher| watcher.is_here),
+        }
+    }
+
+    /// The bound of the busiest disk there. `own` is the device of the target on this machine, which an agent on this
+    /// machine reports, too; a device of that name on another machine is another one.
     pub(super) fn disk(
         &self,
         rate: Rate,
@@ -106,6 +124,7 @@ impl WatchedSpan {
         own: Option<&str>,
     ) -> Option<Bound> {
         let mut after = self.after.clone()?;
+        let own = own.filter(|_| self.is_here);
         after.disks.retain(|disk| Some(disk.name.as_str()) != own);
         Bound::of_disks(self.before.as_ref()?, &after, rate, direction)
     }

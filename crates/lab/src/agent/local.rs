@@ -15,7 +15,7 @@ use crate::checks::cache::DroppedThere;
 use crate::checks::direct::Residency;
 use crate::doctor::ServedReading;
 use crate::doctor::cpu::ProcessorReading;
-use crate::host::{machine, residency, sockets};
+use crate::host::{boot_id, machine, residency, sockets};
 use crate::sensors::{DiskCounters, Disks, Sample, Sampler, read};
 use crate::units::{Bytes, MIB, Nanos};
 
@@ -99,12 +99,11 @@ impl AgentService {
     /// This agent and its machine.
     #[must_use]
     pub fn about(&self) -> About {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         About {
             protocol: protocol::VERSION,
             outboard: env!("CARGO_PKG_VERSION").into(),
             session: self.session.clone(),
-            boot: boot.trim().to_owned(),
+            boot: boot_id(),
             machine: machine(),
             drops_caches: self.rights.drop_caches,
             runs_fio: self.rights.fio,

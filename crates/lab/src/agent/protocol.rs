@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::checks::cache::DroppedThere;
 use crate::doctor::ServedReading;
 use crate::doctor::cpu::ProcessorReading;
-use crate::host::Machine;
+use crate::host::{Machine, boot_id};
 use crate::sensors::{CoreTimes, DiskCounters, ProcessCpu};
 use crate::units::{Bytes, Nanos};
 
@@ -72,6 +72,14 @@ pub struct About {
     /// Whether it may start iperf3.
     #[serde(default)]
     pub runs_iperf3: bool,
+}
+
+impl About {
+    /// Whether the agent runs on this machine. An agent whose boot is not known runs elsewhere.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        !self.boot.is_empty() && self.boot == boot_id()
+    }
 }
 
 /// What time it is there.

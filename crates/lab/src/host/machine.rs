@@ -46,6 +46,13 @@ pub fn machine() -> Machine {
     }
 }
 
+/// The kernel's name of this boot: programs on one machine read the same one. Empty where it cannot be read.
+#[must_use]
+pub fn boot_id() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
 /// Small boards say what they are in the device tree; their processor's name says little.
 fn board() -> Option<String> {
     let model = fs::read_to_string("/proc/device-tree/model").ok()?;

@@ -19,7 +19,7 @@ pub mod sockets;
 
 pub(crate) use facts::target_facts;
 pub use facts::{KnownTarget, MeasuredCeilings, Process, Role, TargetFacts, TargetPlace};
-pub use machine::{Machine, machine};
+pub use machine::{Machine, boot_id, machine};
 pub use route::link;
 
 #[cfg(test)]

@@ -89,11 +89,9 @@ impl Agents {
 
     /// Findings on them before anything is measured.
     pub(super) fn remarks(&self) -> Vec<Finding> {
-        let ours = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let ours = ours.trim();
         self.each
             .iter()
-            .filter(|one| !ours.is_empty() && one.about.boot == ours)
+            .filter(|one| one.about.is_here())
             .map(|one| {
                 let text = format!("the agent {} runs on this machine", one.place());
                 Finding::of_run(text)

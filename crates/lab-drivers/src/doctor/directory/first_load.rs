@@ -56,7 +56,7 @@ impl Directory<'_, '_> {
         if let Some(server) = load.followed.get_mut(1).filter(|server| server.is_none()) {
             *server = seen;
         }
-        let span = WatchedSpan { before, after };
+        let span = WatchedSpan::new(watcher, before, after);
         Ok(WatchedLoad {
             served: served.or_else(|| self.served_elsewhere(&span)),
             load,
