@@ -5,6 +5,8 @@
 //! * Every system is held by a limiter of a few 10 MB/s, so that no core is needed for it.
 //! * No verdict is wrong: a single part that is not the truth, or with a cause that is not, and more than two parts.
 //! * At most one in ten is undecided: the truth is one of two parts that are named.
+//! * Where nothing of the server's machine is seen, an undecided verdict says so and prints the command that separates the
+//!   parts.
 //!
 //! # What it does not do
 //!
@@ -49,6 +51,13 @@ fn grade(diagnosed: &Value, truth: (&str, &str)) -> &'static str {
     }
 }
 
+/// Whether an undecided verdict prints how an agent on the server's machine separates what is named.
+fn prints_command(diagnosed: &Value) -> bool {
+    let advice = diagnosed["verdict"]["advice"].as_str().unwrap_or_default();
+    let has = |text: &str| advice.contains(text);
+    has("cannot be separated from here") && has("outboard agent --listen") && has(" --agent ")
+}
+
 /// What was measured, a line each: why the verdict is not right.
 fn figures(examination: &Value) -> String {
     let list = |key: &str| examination[key].as_array().cloned().unwrap_or_default();
@@ -85,8 +94,14 @@ fn graded(system: &RiggedSystem, network: &Network) -> Option<&'static str> {
         command.args(["--agent", address, "--agent-insecure"]);
         command.args(["--agent-token-file", &folder.at("token")]);
     }
+    if system.has_link_speed {
+        command = network.with_link_speed(&folder, &command);
+    }
     let diagnosed = diagnoses(&mut command)[system.answer].clone();
-    let grade = grade(&diagnosed, system.truth);
+    let grade = match grade(&diagnosed, system.truth) {
+        "undecided" if system.is_unseen() && !prints_command(&diagnosed) => "WRONG",
+        grade => grade,
+    };
     let rate = diagnosed["examination"]["rate"]
         .as_f64()
         .unwrap_or_default()

@@ -19,6 +19,8 @@ use super::systems::{Program, RiggedSystem};
 
 /// MiB of images, and of files that are read.
 const FILM_MIB: usize = 64;
+/// MiB of images that are mounted and written.
+const WRITTEN_MIB: u64 = 192;
 /// How often a disk is detached that is in use.
 const DETACH_TRIES: u32 = 20;
 
@@ -130,11 +132,13 @@ fn command_line(system: &RiggedSystem, args: &[String], socket: &str, host: &str
             let words = ["sh", "-c", IN_FRONT, &path, &pid];
             words.map(str::to_owned).to_vec()
         }
-        // They have no server, or ours.
-        (Program::Local | Program::Mounted | Program::MountedExport, _) => Vec::new(),
-        (Program::QemuNbd, _) => ["qemu-nbd", "-t", "-r", "-e", "8", "-k", socket]
-            .map(str::to_owned)
-            .to_vec(),
+        (Program::QemuNbd, _) => {
+            let mut words = vec!["qemu-nbd", "-t", "-e", "8", "-k", socket];
+            words.extend(system.is_read().then_some("-r"));
+            words.into_iter().map(str::to_owned).collect()
+        }
+        // They have no server, or that of another system.
+        _ => Vec::new(),
     };
     [&listen, args].concat()
 }
@@ -162,8 +166,8 @@ pub(super) fn start(
             started.mounts.push(mounted);
             Some(started)
         }
-        Program::MountedExport => {
-            let program = Program::Outboard;
+        program if program.mounted_server().is_some() => {
+            let program = program.mounted_server()?;
             let server = RiggedSystem {
                 program,
                 ..system.clone()
@@ -193,9 +197,18 @@ fn start_server(
     };
     let at = lower.as_ref().map(|lower| format!("{}/a.img", lower.point));
     let image = at.unwrap_or_else(|| folder.at("a.img"));
-    fill(Path::new(&image), FILM_MIB);
-    let written = std::fs::File::open(&image).expect("an image");
-    written.sync_all().expect("it is written out");
+    match system.is_read() {
+        true => {
+            fill(Path::new(&image), FILM_MIB);
+            let written = std::fs::File::open(&image).expect("an image");
+            written.sync_all().expect("it is written out");
+        }
+        // It gets a filesystem, with a film on it.
+        false => {
+            let file = std::fs::File::create(&image).expect("an image");
+            file.set_len(WRITTEN_MIB << 20).expect("its size");
+        }
+    }
     let args = system.args.iter();
     let args: Vec<String> = args.map(|word| word.replace("IMAGE", &image)).collect();
     let (socket, host) = (folder.at("socket"), format!("{}.2", network.subnet));

@@ -18,6 +18,22 @@ pub(super) enum Program {
     Mounted,
     /// Ours, the export attached by FUSE and mounted.
     MountedExport,
+    /// nbdkit, mounted in the same way.
+    MountedNbdkit,
+    /// qemu-nbd, mounted in the same way.
+    MountedQemuNbd,
+}
+
+impl Program {
+    /// The server of an export that is mounted.
+    pub(super) const fn mounted_server(self) -> Option<Self> {
+        match self {
+            Self::MountedExport => Some(Self::Outboard),
+            Self::MountedNbdkit => Some(Self::Nbdkit),
+            Self::MountedQemuNbd => Some(Self::QemuNbd),
+            _ => None,
+        }
+    }
 }
 
 /// A system and what limits it.
@@ -30,6 +46,8 @@ pub(super) struct RiggedSystem {
     /// Behind a wire of 100 Mb/s.
     pub(super) is_far: bool,
     pub(super) with_agent: bool,
+    /// The near end of the wire reports the speed that the wire has, as a card does.
+    pub(super) has_link_speed: bool,
     /// Percent of a core that it may use.
     pub(super) quota: Option<u32>,
     /// It shares its core with another process, at a lower priority.
@@ -52,6 +70,7 @@ impl RiggedSystem {
             args: args.iter().map(|word| (*word).to_owned()).collect(),
             is_far: false,
             with_agent: false,
+            has_link_speed: false,
             quota: None,
             is_starved: false,
             image_on: None,
@@ -68,6 +87,11 @@ impl RiggedSystem {
 
     fn agent(mut self) -> Self {
         self.with_agent = true;
+        self
+    }
+
+    fn link_speed(mut self) -> Self {
+        self.has_link_speed = true;
         self
     }
 
@@ -103,6 +127,11 @@ impl RiggedSystem {
         self
     }
 
+    /// Whether nothing on the server's machine is seen: neither an agent reports it, nor is its processor this machine's.
+    pub(super) const fn is_unseen(&self) -> bool {
+        self.is_far && !self.with_agent
+    }
+
     /// Whether the verdict on reads is graded.
     pub(super) const fn is_read(&self) -> bool {
         self.answer == 0
@@ -116,6 +145,9 @@ impl RiggedSystem {
         };
         if self.with_agent {
             title.push_str("agent, ");
+        }
+        if self.has_link_speed {
+            title.push_str("link speed, ");
         }
         if let Some(percent) = self.quota {
             title.push_str(&format!("quota {percent} %, "));
@@ -346,6 +378,51 @@ fn close_systems() -> Vec<RiggedSystem> {
     all
 }
 
+/// Servers behind the wire with neither an agent nor an export without data: what the wire carries is known by its link, the
+/// server and its disk are not distinguished, and the doctor prints the command that does it.
+fn unseen_systems() -> Vec<RiggedSystem> {
+    use Program::{MountedExport, Nbdkit};
+    let disk = ("disk", "");
+    let reads = "d=throttle(memory(64M), read-bytes=8M/s)";
+    let writes = "d=throttle(memory(192M), write-bytes=8M/s)";
+    let rate = [
+        "--filter=rate",
+        "file",
+        "IMAGE",
+        "rate=64M",
+        "burstiness=0.1",
+    ];
+    vec![
+        ours(&[reads], disk).far().link_speed(),
+        RiggedSystem::new(MountedExport, &[writes], disk)
+            .far()
+            .link_speed()
+            .written(),
+        RiggedSystem::new(Nbdkit, &rate, WAITS).far().link_speed(),
+    ]
+}
+
+/// Exports of other servers on this machine, mounted and written: nothing is written to a disk of theirs by itself, so that
+/// a server that waits by itself is named with its disk.
+fn written_others() -> Vec<RiggedSystem> {
+    use Program::{MountedNbdkit, MountedQemuNbd};
+    let limited = [
+        "--filter=rate",
+        "memory",
+        "192M",
+        "rate=64M",
+        "burstiness=0.1",
+    ];
+    let slow_disk = "throttle(memory(320M), write-bytes=8M/s)";
+    let direct = ["--cache=none", "-f", "raw", "IMAGE"];
+    vec![
+        RiggedSystem::new(MountedNbdkit, &limited, WAITS).written(),
+        RiggedSystem::new(MountedQemuNbd, &direct, ("disk", ""))
+            .image_on(slow_disk)
+            .written(),
+    ]
+}
+
 /// All of the table.
 pub(super) fn all() -> Vec<RiggedSystem> {
     [
@@ -356,6 +433,8 @@ pub(super) fn all() -> Vec<RiggedSystem> {
         mounted_systems(),
         written_systems(),
         close_systems(),
+        unseen_systems(),
+        written_others(),
     ]
     .concat()
 }
