@@ -1,6 +1,6 @@
 //! Health: whether the disk behind an attachment can be reached, as `status` shows it.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -63,13 +63,14 @@ pub struct ServerUse {
 
 /// Whether a server is reached, and since when not.
 #[derive(Debug, Default)]
-pub(crate) struct Reachability {
-    outage: Mutex<Option<Outage>>,
-    history: Mutex<ServerHistory>,
-}
+pub(crate) struct Reachability(Mutex<ServerHistory>);
 
+/// What is recorded of the servers of an attachment. One lock has all of it: the end of an outage is in no snapshot counted twice, or not
+/// at all.
 #[derive(Debug, Default)]
 struct ServerHistory {
+    /// The outage that lasts.
+    outage: Option<Outage>,
     /// The server that is used, or was last, as a URI.
     server: Option<String>,
     changes: u64,
@@ -85,84 +86,101 @@ struct Outage {
     is_final: bool,
 }
 
-impl Reachability {
-    /// This one has the disk.
-    pub(crate) fn use_server(&self, server: &str) {
-        if let Ok(mut history) = self.history.lock()
-            && history.server.as_deref() != Some(server)
-        {
-            history.changes += u64::from(history.server.is_some());
-            history.server = Some(server.to_owned());
+impl ServerHistory {
+    fn use_server(&mut self, server: &str) {
+        if self.server.as_deref() != Some(server) {
+            self.changes += u64::from(self.server.is_some());
+            self.server = Some(server.to_owned());
         }
     }
 
-    /// The server that is used, or was last; `None` before the first one.
-    pub(crate) fn server_use(&self) -> Option<ServerUse> {
-        let outage = self.gone().map(|(gone, _)| gone);
-        let history = self.history.lock().ok()?;
-        let unreachable = history.outages_ended + outage.unwrap_or_default();
+    fn server_use(&self, now: Instant) -> Option<ServerUse> {
+        let outage = self.outage.as_ref();
+        let lasts = outage.map(|outage| now.duration_since(outage.since));
+        let unreachable = self.outages_ended + lasts.unwrap_or_default();
         Some(ServerUse {
-            server: history.server.clone()?,
-            server_changes: history.changes,
+            server: self.server.clone()?,
+            server_changes: self.changes,
             unreachable_s: unreachable.as_secs(),
         })
     }
 
+    /// Returns how long the outage took that is over.
+    fn connected(&mut self, now: Instant) -> Option<Duration> {
+        let gone = now.duration_since(self.outage.take()?.since);
+        self.outages_ended += gone;
+        Some(gone)
+    }
+
+    /// Returns whether an outage begins.
+    fn lost(&mut self, why: &str, now: Instant) -> bool {
+        let begins = self.outage.is_none();
+        let outage = self.outage.get_or_insert_with(|| Outage {
+            since: now,
+            why: String::new(),
+            is_final: false,
+        });
+        why.clone_into(&mut outage.why);
+        begins
+    }
+
+    fn fail(&mut self, why: &str, now: Instant) {
+        self.lost(why, now);
+        if let Some(outage) = &mut self.outage {
+            outage.is_final = true;
+        }
+    }
+}
+
+impl Reachability {
+    fn history(&self) -> MutexGuard<'_, ServerHistory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This one has the disk.
+    pub(crate) fn use_server(&self, server: &str) {
+        self.history().use_server(server);
+    }
+
+    /// The server that is used, or was last; `None` before the first one.
+    pub(crate) fn server_use(&self) -> Option<ServerUse> {
+        self.history().server_use(engine::clock::now())
+    }
+
     /// The server answers.
     pub(crate) fn connected(&self) {
-        if let Ok(mut lost) = self.outage.lock()
-            && let Some(was) = lost.take()
-        {
-            let gone = engine::clock::now().duration_since(was.since);
-            if let Ok(mut history) = self.history.lock() {
-                history.outages_ended += gone;
-            }
+        let gone = self.history().connected(engine::clock::now());
+        if let Some(gone) = gone {
             tracing::info!("connected again after {} s", gone.as_secs());
         }
     }
 
     /// The server does not answer.
     pub(crate) fn lost(&self, why: &str) {
-        let Ok(mut lost) = self.outage.lock() else {
-            return;
-        };
-        match lost.as_mut() {
-            Some(lost) => why.clone_into(&mut lost.why),
-            None => {
-                tracing::warn!("the server is gone: {why}");
-                *lost = Some(Outage {
-                    since: engine::clock::now(),
-                    why: why.to_owned(),
-                    is_final: false,
-                });
-            }
+        let begins = self.history().lost(why, engine::clock::now());
+        if begins {
+            tracing::warn!("the server is gone: {why}");
         }
     }
 
     /// The disk is not used any more.
     pub(crate) fn fail(&self, why: &str) {
-        if let Ok(mut lost) = self.outage.lock() {
-            let since = lost
-                .as_ref()
-                .map_or_else(engine::clock::now, |lost| lost.since);
-            *lost = Some(Outage {
-                since,
-                why: why.to_owned(),
-                is_final: true,
-            });
-        }
+        self.history().fail(why, engine::clock::now());
     }
 
     /// Why the disk is not used any more.
     pub(crate) fn failed(&self) -> Option<String> {
-        let lost = self.outage.lock().ok()?.clone()?;
-        lost.is_final.then_some(lost.why)
+        let outage = self.history().outage.clone()?;
+        outage.is_final.then_some(outage.why)
     }
 
     /// How long the server has been gone, and why.
     pub(crate) fn gone(&self) -> Option<(Duration, String)> {
-        let lost = self.outage.lock().ok()?.clone()?;
-        Some((engine::clock::now().duration_since(lost.since), lost.why))
+        let outage = self.history().outage.clone()?;
+        Some((
+            engine::clock::now().duration_since(outage.since),
+            outage.why,
+        ))
     }
 }
 
@@ -181,5 +199,29 @@ mod tests {
             used.server_changes
         });
         assert_eq!(changes, [0, 0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn an_outage_counts_once_while_it_lasts_and_after_its_end() {
+        let begin = engine::clock::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut history = ServerHistory::default();
+        history.use_server("a");
+        let unreachable = |history: &ServerHistory, seconds| {
+            history
+                .server_use(at(seconds))
+                .map(|used| used.unreachable_s)
+        };
+        assert!(history.lost("refused", at(10)));
+        assert!(!history.lost("silent", at(12)));
+        assert_eq!(unreachable(&history, 15), Some(5));
+        assert_eq!(history.connected(at(17)), Some(Duration::from_secs(7)));
+        assert_eq!(history.connected(at(18)), None);
+        assert_eq!(unreachable(&history, 30), Some(7));
+        history.fail("another disk", at(40));
+        assert_eq!(unreachable(&history, 43), Some(10));
+        let outage = history.outage.expect("it lasts");
+        assert!(outage.is_final);
+        assert_eq!(outage.why, "another disk");
     }
 }

@@ -12,11 +12,12 @@
 //!   the size is checked: its disks have no identity, and what was written since is known to the kernel alone.
 //! * All connections of a device lead to one server. Of several servers another one is used only for a device that is read-only, as
 //!   what the kernel wrote it does not write again, and only when no connection to the one before is left: those that live
-//!   when that falls silent are ended first.
+//!   when that falls silent, or takes no new one, are ended first. It has taken as many connections as the device has before that.
 //! * The kernel is never waited for without a limit.
 //! * The device carries our name (`/sys/block/nbdN/backend`, Linux 5.14); one with another name is
 //!   not touched.
 
+mod connection_plan;
 mod control;
 mod netlink;
 mod server_search;
@@ -181,7 +182,12 @@ pub(crate) struct Device {
 /// # Errors
 /// [`KernelError`].
 pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
-    let first = dial(&setup, std::slice::from_ref(&setup.server)).await?;
+    let first = dial(
+        &setup,
+        std::slice::from_ref(&setup.server),
+        setup.silent_for,
+    )
+    .await?;
     let size = first.size();
     let disk = first.disk;
     setup.server = first.server;
@@ -200,7 +206,12 @@ pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
     };
     let mut sockets = vec![first.socket];
     while sockets.len() < connections {
-        let next = dial(&setup, std::slice::from_ref(&setup.server)).await?;
+        let next = dial(
+            &setup,
+            std::slice::from_ref(&setup.server),
+            setup.silent_for,
+        )
+        .await?;
         check_identity(&setup.server, &disk, &next.disk)?;
         if next.size() != size {
             return Err(growth::size_mismatch(size, next.size()).into());
@@ -231,9 +242,13 @@ pub(crate) async fn attach(mut setup: NbdSetup) -> Result<Device, KernelError> {
     })
 }
 
-/// Dials the first of `servers` that answers.
-async fn dial(setup: &NbdSetup, servers: &[String]) -> Result<NegotiatedConnection, KernelError> {
-    let dialed = remote::dial(servers, setup.writer, setup.silent_for).await;
+/// Dials the first of `servers` that answers, each for `limit` at most.
+async fn dial(
+    setup: &NbdSetup,
+    servers: &[String],
+    limit: Duration,
+) -> Result<NegotiatedConnection, KernelError> {
+    let dialed = remote::dial(servers, setup.writer, limit).await;
     dialed.map_err(KernelError::from)
 }
 

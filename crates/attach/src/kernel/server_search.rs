@@ -33,6 +33,11 @@ impl ServerSearch {
         self.failures.push(why);
     }
 
+    /// Why others are not used.
+    pub(super) fn failures(&self) -> &[KernelError] {
+        &self.failures
+    }
+
     /// None of those that are left has answered.
     pub(super) fn fail(mut self, why: KernelError) -> KernelError {
         self.failures.push(why);

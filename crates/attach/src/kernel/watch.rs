@@ -20,6 +20,7 @@ use nbd::client::DiskIdentity;
 use rustix::net::Shutdown;
 use tokio::sync::mpsc;
 
+use super::connection_plan::ConnectionPlan;
 use super::control::{ANSWER_FOR, Control, within};
 use super::netlink::{NbdIndex, NbdShape};
 use super::server_search::ServerSearch;
@@ -33,7 +34,7 @@ use crate::sysfs;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Longest wait between two tries to reach the server.
 const RETRY_MAX: Duration = Duration::from_secs(4);
-/// How long one of several servers may take for a new connection while others to it live.
+/// How long one of several servers may take for a connection while others to it live.
 const REDIAL_FOR: Duration = Duration::from_secs(2);
 /// A connection shows its end a moment before the kernel counts it as dead.
 const SETTLE_FOR: Duration = Duration::from_millis(100);
@@ -41,6 +42,26 @@ const SETTLE_FOR: Duration = Duration::from_millis(100);
 /// way then waits until its own time is over.
 const QUIET_FOR: Duration = Duration::from_secs(5);
 const QUIET_LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Connections that the kernel does not have yet, all to one server.
+#[derive(Debug)]
+struct FreshConnections {
+    /// The server, as the URI of it alone.
+    server: String,
+    /// Size of a device for its export, bytes.
+    size: u64,
+    sockets: Vec<OwnedFd>,
+}
+
+impl From<NegotiatedConnection> for FreshConnections {
+    fn from(first: NegotiatedConnection) -> Self {
+        Self {
+            size: first.size(),
+            server: first.server,
+            sockets: vec![first.socket],
+        }
+    }
+}
 
 /// A device's connections, as we hold them.
 #[derive(Debug)]
@@ -91,76 +112,132 @@ impl NbdLink {
     }
 
     /// Makes a new connection for every dead one and hands them over: to the server that is used, or, where none of its connections
-    /// lives or it is silent, to the first one that has the disk. If that is another one, or the disk has grown in the meantime,
-    /// connections that live lead to the server before or are of the old size, and end too.
+    /// lives or it takes none, to the first one that has the disk. If that is another one, or the disk has grown in the meantime,
+    /// connections that live lead to the server before or are of the old size, and end too. Another server has taken all connections
+    /// before one ends.
     async fn revive(&mut self) -> Result<(), KernelError> {
-        let mut live = alive(&self.sockets);
-        let first = match live.contains(&true) {
-            true => self.dial_used().await?,
-            false => self.find_server().await?,
-        };
-        let (size, server) = (first.size(), first.server.clone());
-        let has_moved = server != self.setup.server;
-        if size > self.negotiated || has_moved {
+        let live = alive(&self.sockets);
+        let mut fresh = self.dial_fresh(&live).await?;
+        let plan = self.plan(&live, &fresh);
+        let mut live = live.into_iter();
+        if plan.ends_live {
             self.end_connections();
-            live.fill(false);
             engine::clock::sleep(SETTLE_FOR).await;
         }
-        let mut fresh = vec![first.socket];
-        while fresh.len() < live.iter().filter(|live| !**live).count() {
-            let dialed = dial(&self.setup, std::slice::from_ref(&server)).await?;
-            // The next attempt finds out which servers have the disk.
-            check_identity(&server, &self.disk, &dialed.disk)
-                .map_err(|changed| KernelError::Server(changed.to_string()))?;
-            if dialed.size() != size {
-                return Err(growth::size_mismatch(size, dialed.size()).into());
-            }
-            fresh.push(dialed.socket);
-        }
+        self.dial_up_to(plan.in_all, &mut fresh).await?;
         let (index, backend) = (self.index, self.setup.backend.clone());
+        let sockets = fresh.sockets;
         let hand_over = move || {
-            let numbers: Vec<i32> = fresh.iter().map(AsRawFd::as_raw_fd).collect();
+            let numbers: Vec<i32> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
             let handed = Control::open()?.reconnect(index, &backend, &numbers);
-            handed.map(|()| fresh)
+            handed.map(|()| sockets)
         };
-        let fresh = within(ANSWER_FOR, hand_over, drop).await?;
-        let mut live = live.into_iter();
-        self.sockets.retain(|_| live.next().unwrap_or(true));
-        self.sockets.extend(fresh);
-        self.negotiated = size;
-        if has_moved {
-            tracing::warn!("{server} has the disk from now on");
-            self.setup.server = server;
+        let sockets = within(ANSWER_FOR, hand_over, drop).await?;
+        self.sockets
+            .retain(|_| live.next().unwrap_or(true) && !plan.ends_live);
+        self.sockets.extend(sockets);
+        self.negotiated = fresh.size;
+        if fresh.server != self.setup.server {
+            tracing::warn!("{} has the disk from now on", fresh.server);
+            self.setup.server = fresh.server;
         }
         Ok(())
     }
 
-    /// One connection to the server that is used while others to it live. A process that hangs ends none of them by itself, and the kernel
-    /// sees that of one after the other: of several servers the first one that has the disk follows it.
-    async fn dial_used(&self) -> Result<NegotiatedConnection, KernelError> {
-        let dialing = self.dial_checked(std::slice::from_ref(&self.setup.server));
-        if self.servers()?.len() == 1 {
-            return dialing.await.map_err(|(_, error)| error);
-        }
-        match engine::clock::timeout(REDIAL_FOR, dialing).await {
-            Ok(Err((_, KernelError::AnotherDisk { .. }))) | Err(engine::clock::Elapsed) => {
-                self.find_server().await
-            }
-            Ok(dialed) => dialed.map_err(|(_, error)| error),
-        }
-    }
-
-    /// One connection to the first server that answers and has the disk, from the one that is used on.
-    async fn find_server(&self) -> Result<NegotiatedConnection, KernelError> {
+    /// The connections to make before one ends: to the server that is used while connections to it live, else to the first one that has
+    /// the disk. A process that hangs ends no connection by itself, and the kernel sees that of one after the other; one that is about
+    /// to end takes no new ones: of several servers another one that takes all connections follows it.
+    async fn dial_fresh(&self, live: &[bool]) -> Result<FreshConnections, KernelError> {
+        let used = &self.setup.server;
         let mut search = ServerSearch::new(self.servers()?);
+        if live.contains(&true) {
+            let dialed = self.dial_used(live).await;
+            match dialed {
+                Err(why) if search.left().len() > 1 && !matches!(why, KernelError::Fenced(_)) => {
+                    search.refuse(used, why);
+                }
+                dialed => return dialed,
+            }
+        }
         while !search.left().is_empty() {
-            match self.dial_checked(search.left()).await {
-                Ok(dialed) => return Ok(dialed),
-                Err((Some(server), why)) => search.refuse(&server, why),
+            let first = match self
+                .dial_checked(search.left(), self.setup.silent_for)
+                .await
+            {
+                Ok(first) => first,
+                Err((Some(server), why)) => {
+                    search.refuse(&server, why);
+                    continue;
+                }
                 Err((None, why)) => return Err(search.fail(why)),
+            };
+            let mut fresh = FreshConnections::from(first);
+            let first = self.plan(live, &fresh).first;
+            match self.dial_up_to(first, &mut fresh).await {
+                Ok(()) => {
+                    for why in search.failures() {
+                        tracing::warn!("{} is used instead of another server: {why}", fresh.server);
+                    }
+                    return Ok(fresh);
+                }
+                Err(why) => search.refuse(&fresh.server, why),
             }
         }
         Err(search.into_error())
+    }
+
+    /// Connections to the server that is used, of which others live.
+    async fn dial_used(&self, live: &[bool]) -> Result<FreshConnections, KernelError> {
+        let used = std::slice::from_ref(&self.setup.server);
+        let dialed = self.dial_checked(used, self.redial_for()?).await;
+        let mut fresh = FreshConnections::from(dialed.map_err(|(_, error)| error)?);
+        let first = self.plan(live, &fresh).first;
+        self.dial_up_to(first, &mut fresh).await?;
+        Ok(fresh)
+    }
+
+    /// Makes connections to the server of `fresh` until there are `count`.
+    async fn dial_up_to(
+        &self,
+        count: usize,
+        fresh: &mut FreshConnections,
+    ) -> Result<(), KernelError> {
+        let limit = self.redial_for()?;
+        while fresh.sockets.len() < count {
+            let server = &fresh.server;
+            let taken = fresh.sockets.len();
+            let dialed = dial(&self.setup, std::slice::from_ref(server), limit).await;
+            let dialed = dialed.map_err(|why| match why {
+                KernelError::Server(why) => {
+                    KernelError::Server(format!("{why} (after {taken} of {count} connections)"))
+                }
+                why => why,
+            })?;
+            // The next attempt finds out which servers have the disk.
+            check_identity(server, &self.disk, &dialed.disk)
+                .map_err(|changed| KernelError::Server(changed.to_string()))?;
+            if dialed.size() != fresh.size {
+                return Err(growth::size_mismatch(fresh.size, dialed.size()).into());
+            }
+            fresh.sockets.push(dialed.socket);
+        }
+        Ok(())
+    }
+
+    fn plan(&self, live: &[bool], fresh: &FreshConnections) -> ConnectionPlan {
+        ConnectionPlan::new(
+            live,
+            fresh.server != self.setup.server,
+            fresh.size > self.negotiated,
+        )
+    }
+
+    /// How long a server may take for a connection that is not the first one.
+    fn redial_for(&self) -> Result<Duration, KernelError> {
+        Ok(match self.servers()?.len() {
+            1 => self.setup.silent_for,
+            _ => REDIAL_FOR.min(self.setup.silent_for),
+        })
     }
 
     /// The servers that may be used, from the one that is used on. What the kernel wrote it does not write again to another one.
@@ -176,8 +253,10 @@ impl NbdLink {
     async fn dial_checked(
         &self,
         servers: &[String],
+        limit: Duration,
     ) -> Result<NegotiatedConnection, (Option<String>, KernelError)> {
-        let dialed = dial(&self.setup, servers).await.map_err(|e| (None, e))?;
+        let dialed = dial(&self.setup, servers, limit).await;
+        let dialed = dialed.map_err(|e| (None, e))?;
         match self.check_disk(&dialed) {
             Ok(()) => Ok(dialed),
             Err(why) => Err((Some(dialed.server), why)),
