@@ -209,7 +209,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::Changed`] if the export has shrunk: nothing changes, what is beyond its end
-    /// fails at the server. Else why the server could not be queried, or not be connected to again.
+    /// fails at the server. [`ClientError::NotRenewed`] if requests in flight, or a flush of what was written before, are not answered within
+    /// the [request timeout](crate::client::ClientConfig::request_timeout): nothing changes either. Else why the server could not be queried, or not be connected to again.
     pub async fn refresh_size(&self) -> Result<u64, ClientError> {
         let _one_at_a_time = self.shared.refreshing().await;
         let target = self.shared.server();

@@ -211,6 +211,17 @@ pub enum ClientError {
         /// Why they cannot be kept.
         why: Box<Self>,
     },
+    /// The export has grown, and no new connections were made.
+    #[error(
+        "{target}: the export has grown, and no new connections are made while requests or a flush are in flight, for {} s by now; try again when they are answered",
+        seconds(.after)
+    )]
+    NotRenewed {
+        /// Where to.
+        target: Target,
+        /// How long it was waited.
+        after: Duration,
+    },
     /// An earlier flush failed.
     #[error("{target}: an earlier flush failed; written data may be lost")]
     FlushFailed {

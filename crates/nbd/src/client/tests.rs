@@ -16,6 +16,7 @@ mod peers;
 mod power;
 mod pure;
 mod reconnect;
+mod renewal;
 mod resize;
 mod servers;
 mod slow_flush;

@@ -25,11 +25,11 @@ impl Session {
         if !is_ready {
             return;
         }
-        if self.renewed.is_some() {
+        if self.renewal.is_some() {
             self.renew(now);
         }
         // It waits for what is in flight, or for the new connections.
-        if self.renewed.is_some() {
+        if self.renewal.is_some() {
             return;
         }
         if self.unflushed.wants_own_flush() {

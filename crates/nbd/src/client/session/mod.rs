@@ -82,7 +82,7 @@ pub(super) use shared_state::SharedState;
 use time_limits::LimitTimer;
 use unflushed_writes::UnflushedWrites;
 use verification::Verification;
-use work::{Message, Part, PartLimits, Renewed, Submission, Work};
+use work::{Message, Part, PartLimits, Renewal, Submission, Work};
 
 /// Time for the goodbye on one connection, until the server has ended it.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -134,7 +134,7 @@ pub(super) struct Session {
     idle_timer: IdleTimer,
     limit_timer: LimitTimer,
     /// The caller that waits for new connections.
-    renewed: Option<Renewed>,
+    renewal: Option<Renewal>,
     closing: Option<Closing>,
     finished: Vec<Finished>,
     shared: Arc<SharedState>,
@@ -189,7 +189,7 @@ impl Session {
             resend: VecDeque::new(),
             reconnect: Reconnect::default(),
             limit_timer: LimitTimer::new(now),
-            renewed: None,
+            renewal: None,
             closing: None,
             finished: Vec::new(),
             shared,
@@ -310,7 +310,7 @@ impl Session {
             match message {
                 Message::Request(submission) => self.accept(submission, now),
                 Message::Settle(done) => self.jobs.settle(done),
-                Message::Renew(renewed) => self.wants_renewal(renewed),
+                Message::Renew(answer_to) => self.wants_renewal(answer_to, now),
                 Message::Close(done) => self.close(Some(done), now),
             }
         }

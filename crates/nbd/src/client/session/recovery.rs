@@ -59,7 +59,7 @@ impl Session {
     }
 
     /// Gives the connections up and returns what was in flight. Those to a server that may still write are kept until it has ended.
-    fn abandon_connections(&mut self, now: Instant) -> Vec<Part> {
+    pub(super) fn abandon_connections(&mut self, now: Instant) -> Vec<Part> {
         let (mut parts, mut streams, mut is_unknown) = (Vec::new(), Vec::new(), false);
         for lost in self.pool.take_apart() {
             parts.extend(lost.parts);

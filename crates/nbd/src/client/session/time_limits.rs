@@ -149,7 +149,7 @@ impl Session {
     pub(super) fn arm_timer(&mut self, now: Instant) {
         let idle = self.jobs.is_empty()
             && !self.unflushed.has_own_flush()
-            && self.renewed.is_none()
+            && self.renewal.is_none()
             && self.closing.is_none()
             && matches!(self.phase, Phase::Ready | Phase::Dead(_));
         if !idle {

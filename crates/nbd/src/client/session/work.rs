@@ -28,6 +28,15 @@ pub(crate) type Answer = oneshot::Sender<Result<Response, IoError>>;
 /// Where a caller waits that requested new connections.
 pub(crate) type Renewed = oneshot::Sender<Result<u64, ClientError>>;
 
+/// A caller that waits for new connections.
+#[derive(Debug)]
+pub(crate) struct Renewal {
+    /// Since when.
+    pub(crate) since: Instant,
+    /// Where it waits.
+    pub(crate) answer_to: Renewed,
+}
+
 /// Messages from the handles of a client to its session.
 #[derive(Debug)]
 pub(crate) enum Message {
