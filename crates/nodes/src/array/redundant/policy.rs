@@ -284,6 +284,10 @@ impl State {
     /// meanwhile. Bytes of partial parity that each of them has room for.
     fn place_logs(&mut self, places: &[(usize, Range)]) -> u64 {
         let mut parity_max = u64::MAX;
+        for slot in &mut self.members.slots {
+            // A spare that got the policy of the others when the array was opened has that on its disk by now.
+            slot.writes_policy = false;
+        }
         for (index, place) in places {
             let superblock = &mut self.members.slots[*index].superblock;
             superblock.place_log(*place);

@@ -14,7 +14,7 @@ use super::super::{
 };
 use super::open::candidates;
 use super::reshape::write;
-use super::watched_disks::WatchedDisks;
+use super::watched_disks::{DiskImages, WatchedDisks};
 
 pub(super) const MIB: u64 = 1 << 20;
 const POLICIES: [ConsistencyPolicy; 3] = [
@@ -196,8 +196,19 @@ async fn cut_everywhere(
 /// What was wrong: the commit that noted the failure named logs that were not written yet, with what was there before.
 #[test]
 fn a_member_that_fails_meanwhile_leaves_no_superblock_that_names_a_log_before_it_is_empty() {
+    assert_logs_that_are_named_are_empty(block_on(cut_where_a_member_fails()));
+}
+
+/// What was wrong: a member that had been a spare, and got the policy of the others as the array was opened, had its log named by each
+/// commit from then on, also by one before the log was empty.
+#[test]
+fn nor_does_the_superblock_of_a_member_that_was_a_spare() {
+    assert_logs_that_are_named_are_empty(block_on(cut_where_a_spare_became_a_member()));
+}
+
+fn assert_logs_that_are_named_are_empty(images: Vec<DiskImages>) {
     let mut named = 0;
-    for image in block_on(cut_where_a_member_fails()) {
+    for image in images {
         for disk in image {
             let place = disk[4096..8192].to_vec();
             let superblock = decode(Version::V1_2, 4096, &place).unwrap().unwrap();
@@ -212,19 +223,53 @@ fn a_member_that_fails_meanwhile_leaves_no_superblock_that_names_a_log_before_it
 }
 
 /// What a cut at each write leaves where a member fails at the flush in front of its log.
-async fn cut_where_a_member_fails() -> Vec<Vec<Vec<u8>>> {
+async fn cut_where_a_member_fails() -> Vec<DiskImages> {
     let watched = WatchedDisks::new();
     let faults = FaultDisk::new(watched.nodes[0].clone(), 1, Vec::new());
     let mut disks = watched.nodes.clone();
     disks[0] = faults.clone();
     let array = made(&disks, ConsistencyPolicy::Bitmap).await;
+    cut_at_a_change_to_ppl(&watched, &faults, &array).await
+}
+
+/// The same where the last member was a spare when the array was opened, without the bitmap of the others.
+async fn cut_where_a_spare_became_a_member() -> Vec<DiskImages> {
+    let watched = WatchedDisks::new();
+    let faults = FaultDisk::new(watched.nodes[0].clone(), 1, Vec::new());
+    let mut disks = watched.nodes.to_vec();
+    disks[0] = faults.clone();
+    let other: Node = Arc::new(MemDisk::new(3 * MIB));
+    let members = [disks[0].clone(), disks[1].clone(), other];
+    let array = made(&members, ConsistencyPolicy::Resync).await;
+    let spare = Candidate::local("d", disks[2].clone());
+    array.add(spare, AddOptions::default()).await.unwrap();
+    array.stop().await.unwrap();
+    drop(array);
+    let array = opened(&members).await;
+    let bitmap = array.change_policy(ConsistencyPolicy::Bitmap).await;
+    bitmap.unwrap();
+    array.stop().await.unwrap();
+    drop(array);
+    let [first, second, third] = members;
+    let array = opened(&[first, second, third, disks[2].clone()]).await;
+    array.fail("c").await.unwrap();
+    array.by_hand().work().await.unwrap();
+    assert_eq!(array.status().working, 3);
+    cut_at_a_change_to_ppl(&watched, &faults, &array).await
+}
+
+async fn cut_at_a_change_to_ppl(
+    watched: &WatchedDisks,
+    faults: &FaultDisk,
+    array: &Array,
+) -> Vec<DiskImages> {
     watched.begin();
     // The first one is of the commit that drops the bitmap.
     let flush = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Flush);
     faults.inject(flush.after(1));
     let changed = array.change_policy(ConsistencyPolicy::Ppl).await;
     changed.unwrap();
-    assert_eq!(policy(&array), ConsistencyPolicy::Ppl);
+    assert_eq!(policy(array), ConsistencyPolicy::Ppl);
     assert_eq!(array.status().working, 2);
     watched.end()
 }
