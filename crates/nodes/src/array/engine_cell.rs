@@ -136,7 +136,7 @@ impl<E: Debug> Deref for EngineInUse<'_, E> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::time::Duration;
 
     use futures_util::FutureExt;
@@ -195,40 +195,59 @@ mod tests {
         });
     }
 
+    /// A runtime with a clock that does not run ahead while other threads work: no hold ends by its limit.
+    fn block_on_in_real_time<F: Future>(future: F) -> F::Output {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().build().expect("a runtime");
+        runtime.block_on(future)
+    }
+
     /// The gate is held again and again while threads make requests of both kinds.
+    ///
+    /// What was wrong: the clock was paused, so that holding the gate ended by its limit at once where a request was under way.
     #[test]
     fn no_request_is_in_the_engine_while_the_gate_is_held() {
         let cell = EngineCell::new(Arc::new(AtomicUsize::new(0)));
+        let (is_over, begun) = (AtomicBool::new(false), [const { AtomicUsize::new(0) }; 2]);
         let requests = async || {
-            for number in 0..2000 {
-                if number % 2 == 0
-                    && let Some(engine) = cell.try_enter()
-                {
+            while !is_over.load(Ordering::SeqCst) {
+                if let Some(engine) = cell.try_enter() {
                     engine.fetch_add(1, Ordering::SeqCst);
+                    begun[0].fetch_add(1, Ordering::SeqCst);
+                    std::thread::yield_now();
                     engine.fetch_sub(1, Ordering::SeqCst);
-                    continue;
                 }
                 let engine = cell.enter().await;
                 engine.fetch_add(1, Ordering::SeqCst);
+                begun[1].fetch_add(1, Ordering::SeqCst);
+                std::thread::yield_now();
                 tokio::task::yield_now().await;
                 engine.fetch_sub(1, Ordering::SeqCst);
             }
         };
         let holds = async || {
             for _ in 0..200 {
-                // The clock of this thread does not wait for the others.
-                let Some(held) = cell.hold(LONG).await else {
-                    continue;
-                };
-                assert_eq!(cell.engine().load(Ordering::SeqCst), 0);
+                let before = begun.each_ref().map(|count| count.load(Ordering::SeqCst));
+                // Requests of both kinds begin between two holds.
+                while (0..2).any(|kind| begun[kind].load(Ordering::SeqCst) == before[kind]) {
+                    std::thread::yield_now();
+                }
+                let held = cell.hold(LONG).await.expect("every request ends");
+                for _ in 0..10 {
+                    assert_eq!(cell.engine().load(Ordering::SeqCst), 0);
+                    std::thread::yield_now();
+                }
                 drop(held);
-                tokio::task::yield_now().await;
             }
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| block_on(requests()));
-            scope.spawn(|| block_on(requests()));
-            block_on(holds());
+            scope.spawn(|| block_on_in_real_time(requests()));
+            scope.spawn(|| block_on_in_real_time(requests()));
+            let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                block_on_in_real_time(holds());
+            }));
+            is_over.store(true, Ordering::SeqCst);
+            held.expect("no request is in the engine while the gate is held");
         });
         assert!(cell.try_enter().is_some());
     }
