@@ -24,6 +24,20 @@ pub(crate) fn answer(reply: Option<SizeReply>, size: Result<u64, String>) {
     }
 }
 
+/// Why the size could not be fetched last, so that a failure that stays (a client after a failed flush, say) is logged once.
+#[derive(Debug, Default)]
+pub(crate) struct LastSizeFailure(Option<String>);
+
+impl LastSizeFailure {
+    /// Whether a result is a failure, and another one than the last.
+    pub(crate) fn is_new<T>(&mut self, result: &Result<T, String>) -> bool {
+        let failure = result.as_ref().err();
+        let is_new = failure.is_some() && failure != self.0.as_ref();
+        self.0 = failure.cloned();
+        is_new
+    }
+}
+
 /// The disk has another size than it must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -42,5 +56,24 @@ pub(crate) const fn size_mismatch(was: u64, is: u64) -> SizeMismatch {
 impl From<SizeMismatch> for KernelError {
     fn from(mismatch: SizeMismatch) -> Self {
         Self::Server(mismatch.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LastSizeFailure;
+
+    /// What was wrong: after a failed flush the same warning was logged every minute for as long as the disk was attached.
+    #[test]
+    fn a_failure_that_stays_is_new_once_and_again_after_a_success_or_another_one() {
+        let mut last = LastSizeFailure::default();
+        let mut is_new = |result: Result<u64, &str>| last.is_new(&result.map_err(str::to_owned));
+        assert!(!is_new(Ok(1)));
+        assert!(is_new(Err("a flush failed")));
+        assert!(!is_new(Err("a flush failed")));
+        assert!(is_new(Err("connection refused")));
+        assert!(!is_new(Err("connection refused")));
+        assert!(!is_new(Ok(1)));
+        assert!(is_new(Err("connection refused")));
     }
 }

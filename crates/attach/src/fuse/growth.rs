@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use block::Node;
 use tokio::sync::mpsc;
 
-use crate::growth::{GROWTH_EVERY, SizeReply, answer};
+use crate::growth::{GROWTH_EVERY, LastSizeFailure, SizeReply, answer};
 use crate::remote::Remote;
 use crate::sysfs;
 use crate::worker::DeviceWorker;
@@ -33,6 +33,7 @@ impl SizeFollower {
     /// Fetches the size from the server at intervals and at each request, until it is dropped.
     pub(crate) async fn follow(mut self, mut size_requests: mpsc::Receiver<SizeReply>) {
         let mut looked: Instant = engine::clock::now();
+        let mut last_failure = LastSizeFailure::default();
         loop {
             let reply = tokio::select! {
                 () = engine::clock::sleep(LOOK_EVERY) => None,
@@ -48,7 +49,11 @@ impl SizeFollower {
             if sysfs::device_size(self.disk.geometry().size) > self.size {
                 result = result.and(self.grow().await);
             }
-            if let Err(why) = &result {
+            // Where nothing was fetched, a failure of before may still be there.
+            if (refresh || result.is_err())
+                && last_failure.is_new(&result)
+                && let Err(why) = &result
+            {
                 tracing::warn!("the size of the disk: {why}");
             }
             answer(reply, result.map(|()| self.size));

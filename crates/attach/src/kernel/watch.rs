@@ -25,7 +25,7 @@ use super::control::{ANSWER_FOR, Control, within};
 use super::netlink::{NbdIndex, NbdShape};
 use super::server_search::ServerSearch;
 use super::{KernelError, NbdSetup, alive, check_identity, dial, disconnect};
-use crate::growth::{self, GROWTH_EVERY, SizeReply};
+use crate::growth::{self, GROWTH_EVERY, LastSizeFailure, SizeReply};
 use crate::health::Reachability;
 use crate::remote::{self, NegotiatedConnection};
 use crate::sysfs;
@@ -338,11 +338,12 @@ impl NbdLink {
     }
 }
 
-/// The timers of [`watch`].
+/// The timers of [`watch`], and what it logged.
 #[derive(Debug)]
 struct WatchTimers {
     wait: Duration,
     size_checked: Instant,
+    last_failure: LastSizeFailure,
 }
 
 /// Keeps the connections alive and the size right until the device is disconnected, by this process, by another
@@ -356,6 +357,7 @@ pub(crate) async fn watch(
     let mut timers = WatchTimers {
         wait: LOOK_EVERY,
         size_checked: engine::clock::now(),
+        last_failure: LastSizeFailure::default(),
     };
     loop {
         let reply = tokio::select! {
@@ -393,7 +395,9 @@ pub(crate) async fn watch(
         if reply.is_some() || now.duration_since(timers.size_checked) >= GROWTH_EVERY {
             timers.size_checked = now;
             let grown = link.grow().await.map_err(|e| e.to_string());
-            if let Err(why) = &grown {
+            if timers.last_failure.is_new(&grown)
+                && let Err(why) = &grown
+            {
                 tracing::warn!("the size of the disk: {why}");
             }
             growth::answer(reply, grown);
