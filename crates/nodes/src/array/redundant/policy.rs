@@ -245,7 +245,9 @@ impl State {
         for spare in slots.filter(|slot| slot.state == SlotState::Spare) {
             if let Err(error) = spare.take_policy(policy, bitmap) {
                 let (array, name) = (&self.facts.name, &spare.target.name);
-                tracing::warn!("array {array}: {name} is no spare: {error}");
+                tracing::warn!(
+                    "array {array}: {name} is no spare: {error}; outboard array remove takes it out of the array"
+                );
                 spare.state = SlotState::Failed(error.to_string());
             }
         }
@@ -357,6 +359,28 @@ impl RedundantArray {
     pub(in crate::array) fn awaits_logs(&self) -> bool {
         let state = &self.lock().state;
         state.awaits_ppl && state.refuse_unfit().is_ok()
+    }
+
+    /// Whether each member has room for a partial parity log.
+    ///
+    /// # Errors
+    /// One has not: which.
+    pub(in crate::array) fn has_room_for_logs(&self) -> Result<(), ArrayError> {
+        self.lock().state.log_places().map(drop)
+    }
+
+    /// Members are not to get partial parity logs any more that a reshape has dropped. Durable when it resolves.
+    ///
+    /// # Errors
+    /// Members cannot be written.
+    pub(in crate::array) async fn forgo_logs(&self) -> Result<(), IoError> {
+        {
+            let state = &mut self.lock().state;
+            state.awaits_ppl = false;
+            state.writes_policy = true;
+            state.change(true);
+        }
+        self.record(State::is_recorded).await
     }
 
     /// The array gets another consistency policy, which is not a journal. Durable when it resolves.

@@ -4,7 +4,7 @@
 //!
 //! * Nothing is changed before all that it needs is there: members in sync, parity that fits, a level and superblocks that have it.
 //! * A reshape drops partial parity logs, which know one form alone: members have them again once it has ended, no part lacks a member and parity
-//!   fits, also where the array was opened again meanwhile: superblocks say so.
+//!   fits, also where the array was opened again meanwhile: superblocks say so, until they have them or it is found that they can have none.
 
 use block::BlockDevice;
 
@@ -90,17 +90,35 @@ impl SyncManager {
             return;
         }
         let name = self.array.name();
-        let restored = match self.can_have(ConsistencyPolicy::Ppl) {
-            Ok(()) => self.array.change_policy(ConsistencyPolicy::Ppl).await,
-            Err(error) => Err(error),
-        };
-        match restored {
+        let can_have = self.can_have(ConsistencyPolicy::Ppl);
+        if let Err(error) = can_have.and_then(|()| self.array.has_room_for_logs()) {
+            return self.forgo_logs(&error).await;
+        }
+        match self.array.change_policy(ConsistencyPolicy::Ppl).await {
             Ok(()) => tracing::info!("{name}: members keep partial parity logs again"),
             Err(error) => {
                 self.state().lacks_logs = true;
                 tracing::error!(
                     "{name}: members have no partial parity logs after the reshape: {error}; \
                      outboard array grow --consistency-policy ppl tries it again"
+                );
+            }
+        }
+    }
+
+    /// Members get no logs after a reshape since they can have none, and know it: the next open does not try it again.
+    async fn forgo_logs(&self, why: &ArrayError) {
+        let name = self.array.name();
+        match self.array.forgo_logs().await {
+            Ok(()) => tracing::warn!(
+                "{name}: members have no partial parity logs after the reshape, and get none: {why}; a power cut with a member missing may lose data: \
+                 give the array a bitmap for short resyncs with outboard array grow --consistency-policy bitmap, or, once each member has room, \
+                 logs with outboard array grow --consistency-policy ppl"
+            ),
+            Err(error) => {
+                self.state().lacks_logs = true;
+                tracing::error!(
+                    "{name}: members have no partial parity logs: {why}, and do not know it: {error}"
                 );
             }
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use block::{BlockDevice, Node, Range};
 use testkit::{MemDisk, block_on, pattern};
 
-use super::super::format::{Superblock, Version, awaits_ppl, decode};
+use super::super::format::{Superblock, Version, awaits_ppl, decode, encode};
+use super::super::redundant::tests::kit::put;
 use super::super::{AddOptions, Array, Candidate, ConsistencyPolicy, NewShape};
 use super::policy::{MIB, assert_parity_fits, made, mem_disks, opened, policy, read};
 use super::reshape::write;
@@ -124,6 +125,38 @@ fn members_have_their_logs_again_once_a_member_that_failed_meanwhile_is_rebuilt(
             assert_eq!((found.keeps_ppl(), awaits), (true, false));
         }
         assert_logs_work(array, &disks).await;
+    });
+}
+
+/// What was wrong: logs that a member has no room for were tried again, and an error was logged, at each open.
+#[test]
+fn an_array_without_room_for_logs_after_a_reshape_awaits_none_any_more() {
+    block_on(async {
+        let disks = mem_disks(3, 4 * MIB);
+        let array = made(&disks, ConsistencyPolicy::Ppl).await;
+        write(&array, WHOLE, 1).await;
+        array.reshape(OTHER_LAYOUT).await.unwrap();
+        let redundant = array.by_hand().array.clone();
+        while redundant.move_rows(1 << 20).await.unwrap().is_some() {}
+        array.stop().await.unwrap();
+        drop((array, redundant));
+        // A log of bad blocks fills the room in front of the data of one of them.
+        let (mut of, _) = superblock(&disks[0]).await;
+        of.bad_blocks = Some(Range::new(8192, of.data.offset - 8192));
+        put(&disks[0], SUPERBLOCK, encode(&of, SUPERBLOCK)).await;
+        let array = opened(&disks).await;
+        assert!(array.by_hand().array.awaits_logs());
+        array.by_hand().work().await.unwrap();
+        assert!(!array.by_hand().array.awaits_logs());
+        assert_eq!(policy(&array), ConsistencyPolicy::Resync);
+        drop(array);
+        for disk in &disks {
+            assert!(!superblock(disk).await.1);
+        }
+        let array = opened(&disks).await;
+        assert!(!array.by_hand().array.awaits_logs());
+        assert!(read(&array, WHOLE).await == pattern(1, WHOLE));
+        array.stop().await.unwrap();
     });
 }
 
