@@ -276,6 +276,8 @@ pub struct Scrubbed {
     pub places: Vec<block::Range>,
     /// Whether they were resynced.
     pub repaired: bool,
+    /// Bytes that members had noted as bad, and that a repair wrote again from the others: they are read again.
+    pub rewritten: u64,
     /// Whether it came to the end.
     pub finished: bool,
 }

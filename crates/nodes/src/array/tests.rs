@@ -11,6 +11,7 @@ mod level_races;
 mod level_refusals;
 mod level_zeroes;
 mod life;
+mod noted_blocks;
 mod open;
 mod parity_trust;
 mod policy;

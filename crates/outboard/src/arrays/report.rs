@@ -257,6 +257,9 @@ pub(crate) struct ScrubReport {
     pub(crate) places: Vec<PlaceReport>,
     /// The differences were repaired.
     pub(crate) repaired: bool,
+    /// Bytes of bad blocks that were written again.
+    #[serde(default)]
+    pub(crate) rewritten_bytes: u64,
     /// It came to the end.
     pub(crate) finished: bool,
 }
@@ -415,6 +418,7 @@ impl ScrubReport {
                 .map(PlaceReport::from)
                 .collect(),
             repaired: scrubbed.repaired,
+            rewritten_bytes: scrubbed.rewritten,
             finished: scrubbed.finished,
         }
     }

@@ -262,6 +262,10 @@ pub(crate) fn scrub(scrubbed: &ScrubReport) -> String {
         (count, false) => format!("{count} sectors of 512 bytes differ"),
         (count, true) => format!("{count} sectors of 512 bytes differed and were repaired"),
     };
+    if scrubbed.rewritten_bytes > 0 {
+        let bytes = scrubbed.rewritten_bytes;
+        words.push_str(&format!(", {bytes} bytes of bad blocks were rewritten"));
+    }
     if !scrubbed.finished {
         words.push_str(", ended before its end");
     }

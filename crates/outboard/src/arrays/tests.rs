@@ -175,6 +175,7 @@ fn a_scrub_shows_the_first_places_and_the_count() {
             mismatches: places * 8,
             places: (0..places).map(range).collect(),
             repaired,
+            rewritten: if repaired { places * 4096 } else { 0 },
             finished,
         });
         show::scrub(&ArrayReport::of(None, &status).scrubbed.unwrap())
@@ -186,7 +187,7 @@ fn a_scrub_shows_the_first_places_and_the_count() {
     );
     assert_eq!(
         scrubbed(2, true, true),
-        "16 sectors of 512 bytes differed and were repaired, at 0+4096, 1048576+4096"
+        "16 sectors of 512 bytes differed and were repaired, 8192 bytes of bad blocks were rewritten, at 0+4096, 1048576+4096"
     );
     let many = scrubbed(12, false, true);
     assert!(

@@ -107,6 +107,39 @@ impl RedundantArray {
         self.fail_or_log(target, within, &error).await
     }
 
+    /// Writes again what a member notes as bad, and reads it back. Whether it notes none of it any more: its log says so from the next commit
+    /// on, behind a flush. What cannot be written stays noted.
+    ///
+    /// # Errors
+    /// The member did not answer, and cannot be failed, or that cannot be made durable.
+    pub(in crate::array) async fn rewrite_noted(
+        &self,
+        target: &Target,
+        within: Range,
+        data: IoBufs,
+    ) -> Result<bool, IoError> {
+        let mut answer = target.write(within, data, WriteFlags::empty()).await;
+        if answer.is_ok() {
+            answer = target.read(within).await.map(drop);
+        }
+        if let Err(error) = answer {
+            self.fail_or_log(target, within, &error).await?;
+            return Ok(false);
+        }
+        let state = &mut self.lock().state;
+        state.made_good(target.slot, within);
+        let noted = &state.members.slots[target.slot.0].bad;
+        Ok(!noted.iter().any(|bad| bad.overlaps(&within)))
+    }
+
+    /// Resolves once members have durably that what was rewritten can be read.
+    ///
+    /// # Errors
+    /// Members cannot be written.
+    pub(in crate::array) async fn record_rewritten(&self) -> Result<(), IoError> {
+        self.record(State::is_recorded).await
+    }
+
     /// The next bytes at or behind `from` with copies that may differ since a crash. Changes do not resync them.
     pub(in crate::array) fn needed(&self, from: u64) -> Option<Range> {
         self.lock().state.next_needed(from)

@@ -355,6 +355,7 @@ impl SyncManager {
         let mut state = self.state();
         state.advance(self.now(), done.worked, sync_job.walk.reached());
         state.differed(done.mismatches, &done.places);
+        state.rewrote(done.rewritten);
         Ok(())
     }
 

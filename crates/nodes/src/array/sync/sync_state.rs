@@ -65,6 +65,13 @@ impl SyncState {
         scrubbed.places.extend(places.iter().take(room));
     }
 
+    /// A scrub wrote `bytes` again that members had noted as bad.
+    pub(super) fn rewrote(&mut self, bytes: u64) {
+        if let Some(scrubbed) = &mut self.scrubbed {
+            scrubbed.rewritten += bytes;
+        }
+    }
+
     /// What was running has ended; the differences that it found. `well`: it came to its end.
     pub(super) fn end(&mut self, job: Job, well: bool) -> u64 {
         let running = self.running.take();

@@ -20,6 +20,8 @@ pub(super) struct Done {
     pub(super) places: Vec<Range>,
     /// Where parity is not known to fit, since data cannot be read; bytes of members.
     pub(super) lost: Vec<Range>,
+    /// Bytes that members noted as bad, and that were written again.
+    pub(super) rewritten: u64,
 }
 
 /// Why a window was not carried out.
@@ -207,12 +209,14 @@ pub(super) async fn compare(
     repair: bool,
 ) -> Result<Done, Stop> {
     if array.layout().parity().is_some() {
-        let RowsChecked { differ, lost } = check_rows(array, range, repair).await?;
+        let checked = check_rows(array, range, repair).await?;
+        let RowsChecked { differ, lost, .. } = checked;
         return Ok(Done {
             worked: range.len,
             mismatches: differ.iter().map(|place| place.len / SECTOR).sum(),
             places: differ,
             lost,
+            rewritten: checked.rewritten,
         });
     }
     let mut window = array.lock_range(range).await.map_err(Stop::Failed)?;
@@ -230,27 +234,42 @@ pub(super) async fn compare(
         ..Done::default()
     };
     for answer in answers {
-        for place in answer? {
+        let Compared { differ, rewritten } = answer?;
+        done.rewritten += rewritten;
+        for place in differ {
             done.mismatches += place.len / SECTOR;
             done.places.push(place);
         }
     }
+    if done.rewritten > 0 {
+        array.record_rewritten().await.map_err(Stop::Failed)?;
+    }
     Ok(done)
 }
 
-/// Where copies of a piece differ, in order; what cannot be read of a member is rewritten, as when a user had
-/// read it.
+/// What was found of a piece.
+#[derive(Debug, Default)]
+struct Compared {
+    /// Where its copies differ, in order.
+    differ: Vec<Range>,
+    /// Bytes that members noted as bad, and that were written again.
+    rewritten: u64,
+}
+
+/// Compares the copies of a piece; what cannot be read of a member is rewritten, as when a user had read it, and with `repair` what members
+/// note as bad.
 async fn compare_piece(
     array: &RedundantArray,
     piece: &Piece,
     repair: bool,
-) -> Result<Vec<Range>, Stop> {
+) -> Result<Compared, Stop> {
     let view = array.view();
-    let holders: Vec<(Holder, Range)> = (piece.copies.iter())
+    let in_sync = (piece.copies.iter())
         .filter_map(|copy| Some((view.holder(copy.part)?.clone(), piece.within(*copy))))
-        // What a member knows that it lacks is no copy.
-        .filter(|(holder, within)| holder.rebuilt_to.is_none() && holder.can_read(*within))
-        .collect();
+        .filter(|(holder, _)| holder.rebuilt_to.is_none());
+    // What a member knows that it lacks is no copy.
+    let (holders, noted): (Vec<(Holder, Range)>, Vec<_>) =
+        in_sync.partition(|(holder, within)| holder.can_read(*within));
     let reads = holders
         .iter()
         .map(|(holder, within)| array.read_copy(&holder.target, *within));
@@ -258,7 +277,7 @@ async fn compare_piece(
     let Some(first) = reads.iter().find_map(|read| read.as_ref().ok()).cloned() else {
         let name = array.name();
         tracing::warn!("{name}: no member can be read at {}", piece.range);
-        return Ok(Vec::new());
+        return Ok(Compared::default());
     };
     let whole = first.concat();
     let mut differ = vec![false; whole.len().div_ceil(512)];
@@ -274,7 +293,17 @@ async fn compare_piece(
             written.map_err(Stop::Failed)?;
         }
     }
-    Ok(merged(piece.range, &differ))
+    let mut rewritten = 0;
+    for (holder, within) in noted.iter().filter(|_| repair) {
+        let written = array.rewrite_noted(&holder.target, *within, first.clone());
+        if written.await.map_err(Stop::Failed)? {
+            rewritten += within.len;
+        }
+    }
+    Ok(Compared {
+        differ: merged(piece.range, &differ),
+        rewritten,
+    })
 }
 
 /// Marks sectors in which a copy differs from the first one; whether there are any.

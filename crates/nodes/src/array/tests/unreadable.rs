@@ -25,7 +25,7 @@ pub(super) const UNIT: u64 = 4 * KIB;
 /// Where a sector of b cannot be read, byte of a member's data: in row 9, of which part 2 has parity.
 const BAD: u64 = 9 * CHUNK + 5 * UNIT + 512;
 /// What is lost with it.
-const LOST: Range = Range::new(9 * CHUNK + 5 * UNIT, UNIT);
+pub(super) const LOST: Range = Range::new(9 * CHUNK + 5 * UNIT, UNIT);
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// A RAID 5 of disks a to d, with e as a spare where that is there, and the faults of b.
@@ -113,7 +113,7 @@ impl Five {
     }
 
     /// What a member's log of bad blocks has.
-    async fn bad(&self, member: usize) -> Vec<Range> {
+    pub(super) async fn bad(&self, member: usize) -> Vec<Range> {
         let disk = &self.disks[member];
         let found = examine(disk).await.expect("it can be read");
         let superblock = newest(&found).expect("it is a member").1;

@@ -32,6 +32,7 @@ mod journal;
 mod journal_replay;
 mod journal_rows;
 mod journal_scan;
+mod noted_blocks;
 mod ppl_log;
 mod ppl_mode;
 mod ppl_replay;

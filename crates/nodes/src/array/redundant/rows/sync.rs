@@ -24,6 +24,7 @@ use super::super::range_locks::Kind;
 use super::super::row_section::RowSection;
 use super::super::state::State;
 use super::columns::Columns;
+use super::noted_blocks::rewrite_noted;
 
 /// Rows of a window that are worked on at once.
 const ROWS_AT_ONCE: usize = 8;
@@ -54,6 +55,8 @@ pub(in crate::array) struct RowsChecked {
     pub(in crate::array) differ: Vec<Range>,
     /// Where data cannot be read, so that parity is not known to fit.
     pub(in crate::array) lost: Vec<Range>,
+    /// Bytes that members noted as bad, and that were written again.
+    pub(in crate::array) rewritten: u64,
 }
 
 /// Why a window was not carried out.
@@ -65,8 +68,8 @@ pub(in crate::array) enum RowStop {
     Lost(IoError),
 }
 
-/// Compares parity of the columns in `range` with the data, and with `repair` writes it where it differs. What cannot be
-/// read is logged, and left as it is.
+/// Compares parity of the columns in `range` with the data, and with `repair` writes it where it differs, and what members note as bad. What
+/// cannot be read is logged, and left as it is.
 pub(in crate::array) async fn check_rows(
     array: &RedundantArray,
     range: Range,
@@ -91,7 +94,12 @@ async fn check_section(
     repair: bool,
     checked: &mut RowsChecked,
 ) -> Result<(), RowStop> {
-    let columns = Columns::of(array, section, range);
+    let mut columns = Columns::of(array, section, range);
+    if repair && !columns.view.no_bad {
+        checked.rewritten += rewrite_noted(array, &columns, range).await?;
+        // Less is noted now.
+        columns = Columns::of(array, section, range);
+    }
     let rows = columns.rows(range).into_iter();
     let repair = &Repair {
         is_wanted: repair,

@@ -9,6 +9,8 @@ use super::kit::{
     DATA, DISK, Heard, LOG, Recipe, bad, heard, name, open, read, recorded, superblock, write,
 };
 use crate::array::format::{Level, Role};
+use crate::array::redundant::check_rows;
+use crate::array::redundant::members::SlotId;
 use crate::array::{MemberState, MemberStatus};
 
 const CHUNK: u64 = 4096;
@@ -204,4 +206,82 @@ fn a_durable_write_that_fails_once_fails_the_member_and_one_that_never_works_is_
             assert_eq!(read(&array, first).await, pattern(3, first));
         });
     }
+}
+
+#[test]
+fn a_repair_writes_noted_blocks_and_clears_them_behind_a_flush() {
+    for recipe in recipes() {
+        for which in [1, 3] {
+            block_on(async {
+                let (disks, faults, failing) = faulty(&recipe);
+                let (recorders, journal) = recorded(&failing);
+                let array = recipe.open(&recorders).await;
+                write(&array, ROW, 1).await.unwrap();
+                let place = Range::new(0, CHUNK);
+                faults[which].inject(cannot_write(place));
+                write(&array, ROW, 2).await.unwrap();
+                assert_eq!(bad(&disks[which]).await, [place]);
+                let rows = Range::new(0, 4 * CHUNK);
+                // It still cannot be written: no member fails for that.
+                let checked = check_rows(&array, rows, true).await.unwrap();
+                assert_eq!(
+                    (checked.rewritten, array.status().working),
+                    (0, recipe.parts)
+                );
+                assert_eq!(bad(&disks[which]).await, [place]);
+                faults[which].heal();
+                heard(&journal);
+                let checked = check_rows(&array, rows, true).await.unwrap();
+                assert_eq!(checked.rewritten, CHUNK, "{recipe:?}, member {which}");
+                assert_eq!(bad(&disks[which]).await, []);
+                let all = heard(&journal);
+                let of = |operation, at: u64, done| {
+                    let is_it = move |heard: &Heard| {
+                        let is_at = heard.range.is_none_or(|range| range.offset == at);
+                        let is_same = heard.member == which && heard.done == done;
+                        is_same && heard.operation == operation && is_at
+                    };
+                    all.iter().position(is_it).unwrap()
+                };
+                let written = of(Operation::Write, DATA, true);
+                let flushed = of(Operation::Flush, 0, true);
+                let logged = of(Operation::Write, LOG, false);
+                assert!(written < flushed && flushed < logged, "{all:?}");
+                // All members are read now, and fit.
+                let checked = check_rows(&array, rows, false).await.unwrap();
+                assert_eq!((checked.differ, checked.lost), (Vec::new(), Vec::new()));
+                assert_eq!(read(&array, ROW).await, pattern(2, ROW));
+                array.stop().await.unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn blocks_that_the_others_cannot_make_up_for_stay_noted_and_are_not_written() {
+    block_on(async {
+        let recipe = five();
+        let (disks, _faults, failing) = faulty(&recipe);
+        let (recorders, journal) = recorded(&failing);
+        let array = recipe.open(&recorders).await;
+        write(&array, ROW, 1).await.unwrap();
+        // A datum and the parity of the same columns, as a reshape leaves them.
+        let place = Range::new(0, CHUNK);
+        for member in [0, 3] {
+            assert!(array.lock().state.log_bad(SlotId(member), &[place]));
+        }
+        array.flush().await.unwrap();
+        heard(&journal);
+        let checked = check_rows(&array, Range::new(0, 4 * CHUNK), true)
+            .await
+            .unwrap();
+        assert_eq!(checked.rewritten, 0);
+        let is_data = |heard: &Heard| {
+            let place = heard.range.is_some_and(|range| range.offset >= DATA);
+            place && heard.operation == Operation::Write
+        };
+        assert!(!heard(&journal).iter().any(is_data));
+        assert_eq!(bad(&disks[0]).await, [place]);
+        assert_eq!(bad(&disks[3]).await, [place]);
+    });
 }
