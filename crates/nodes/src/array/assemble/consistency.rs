@@ -65,11 +65,17 @@ pub(super) fn no_copies(witnesses: &[Witness]) -> Result<(), ArrayError> {
 }
 
 /// Refuses members that have another form than the freshest one. A spare with another one holds nothing: it has failed
-/// ([`Membership::Failed`]).
+/// ([`Membership::Failed`]). Nor does a stale member: the array went on without it, and got another form since.
 pub(super) fn agreement(witnesses: &[Witness], picture: &Picture) -> Result<(), ArrayError> {
     let fresh = &witnesses[picture.freshest];
-    let holders = witnesses.iter();
-    for other in holders.filter(|one| one.superblock.role != Role::Spare) {
+    let has_no_part = |one: &Witness, membership: &Membership| {
+        let is_stale = matches!(membership, Membership::Stale { .. });
+        let is_older = one.superblock.events < fresh.superblock.events;
+        one.superblock.role == Role::Spare || is_stale && is_older
+    };
+    let all = witnesses.iter().zip(&picture.memberships);
+    let holders = all.filter(|(one, membership)| !has_no_part(one, membership));
+    for (other, _) in holders {
         if let Some(found) = FormDifference::of(&fresh.superblock, &other.superblock) {
             return Err(ArrayError::refused(
                 found.between(fresh, other),

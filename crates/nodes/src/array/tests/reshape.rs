@@ -7,7 +7,7 @@ use testkit::{MemDisk, block_on, first_difference, pattern, single};
 
 use super::super::format::{Level, Version, features};
 use super::super::redundant::tests::kit::{DISK, MEMBER, RING, Recipe, options, superblock};
-use super::super::{AddOptions, Array, ArrayOptions, Candidate, NewShape, open};
+use super::super::{AddOptions, Array, ArrayOptions, Candidate, MemberState, NewShape, open};
 use super::open::candidates;
 
 /// A reshape, of an array that is made so.
@@ -298,6 +298,34 @@ fn a_member_that_left_during_a_reshape_does_not_come_back_by_the_bitmap() {
         array.by_hand().work().await.unwrap();
         assert_eq!(array.status().working, 3, "it is stale");
     });
+}
+
+/// What was wrong: after a reshape to another chunk or layout the array was refused where the member was named that had failed meanwhile.
+#[test]
+fn a_member_that_left_during_a_reshape_is_no_reason_to_refuse_the_array() {
+    for case in cases() {
+        block_on(async {
+            let disks = case.disks();
+            let array = case.begun(&disks).await;
+            let content = Content::of(&case);
+            assert!(one_step(&array).await);
+            array.fail("b").await.unwrap();
+            array.stop().await.unwrap();
+            drop(array);
+            let array = open(candidates(&disks), options()).await.unwrap();
+            array.by_hand().work().await.unwrap();
+            case.has_ended(&array).await;
+            array.stop().await.unwrap();
+            drop(array);
+            let array = open(candidates(&disks), options()).await.unwrap();
+            let status = array.status();
+            assert_eq!(status.working, case.parts() - 1, "{case:?}");
+            let left = status.members.iter().find(|member| member.name == "b");
+            assert_eq!(left.unwrap().state, MemberState::Stale, "{case:?}");
+            content.check(&array, &format!("{case:?}")).await;
+            array.stop().await.unwrap();
+        });
+    }
 }
 
 #[test]

@@ -135,6 +135,26 @@ fn members_that_differ_in_form() {
     );
 }
 
+/// What was wrong: an array that was reshaped after a member had failed was refused as long as that member was named.
+#[test]
+fn a_stale_member_of_another_form_holds_nothing() {
+    let changes: [Change; 4] = [
+        |set| set.of(2).level = Level::Raid4,
+        |set| set.of(2).layout = 3,
+        |set| set.of(2).chunk = 4096,
+        |set| set.of(2).member_size -= MIB,
+    ];
+    for change in changes {
+        let mut set = Set::whole(Level::Raid5, 3);
+        let events = set.of(0).events;
+        set.goes_on_without(2, events + 9);
+        change(&mut set);
+        assert_eq!(set.holders(), [Some(0), Some(1), None]);
+        let remarks = set.verdict().remarks.join("; ");
+        assert!(remarks.contains("c is stale"), "{remarks}");
+    }
+}
+
 #[test]
 fn a_member_that_is_too_small() {
     refused(
