@@ -68,7 +68,8 @@ struct HeldArray<'a> {
 impl Array {
     /// Gives the array another level while it is used, as mdadm does with `--layout=preserve`: no data move. A spare becomes the
     /// member that comes. Durable when it resolves; what is rebuilt then is rebuilt in the background. Where level 5 becomes a stripe and
-    /// parity is not on the last member, a reshape moves it there first, and the level changes at its end.
+    /// parity is not on the last member, a reshape moves it there first, and the level changes at its end; where such a reshape is going on
+    /// already, since a restart interrupted the change, the level changes at the end of that.
     ///
     /// # Errors
     /// It does not become one of that level, something is missing or under way, or requests do not end.
@@ -99,6 +100,11 @@ impl Array {
                 if let Some(shape) = array.shape_before(level) {
                     let events = self.events();
                     array.reshape(shape).await?;
+                    self.follow_reshape(events, level);
+                    return Ok(());
+                }
+                let events = self.events();
+                if array.is_shaped_for(level) {
                     self.follow_reshape(events, level);
                     return Ok(());
                 }
@@ -172,6 +178,8 @@ impl Array {
                 let name = array.status().name;
                 match array.change_level_here(level).await {
                     Ok(()) => tracing::info!("array {name} is {level}"),
+                    // It was requested twice.
+                    Err(_) if array.status().level == level => {}
                     Err(error) => tracing::error!("array {name} does not become {level}: {error}"),
                 }
                 return;

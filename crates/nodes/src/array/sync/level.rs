@@ -68,6 +68,14 @@ impl SyncManager {
         })
     }
 
+    /// Whether a reshape that is going on moves parity to where the array can have that level at its end, as a change of level that a
+    /// restart has interrupted began it.
+    pub(in crate::array) fn is_shaped_for(&self, level: Level) -> bool {
+        let facts = self.array.facts();
+        let ends_with = (facts.level, facts.layout) == (Level::Raid5, PARITY_LAST);
+        level == Level::Raid0 && ends_with && self.array.is_reshaping()
+    }
+
     /// The form that it has then.
     fn form_of_level(&self, level: Level) -> Result<LevelForm, ArrayError> {
         self.must_write()?;

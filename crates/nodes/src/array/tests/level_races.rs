@@ -13,7 +13,7 @@ use super::super::redundant::tests::kit::{Recipe, SUPERBLOCK, options, put, supe
 use super::super::{ArrayEvent, open};
 use super::level::{Case, case, hold_first};
 use super::open::candidates;
-use super::reshape::write;
+use super::reshape::{one_step, write};
 
 /// More events than a listener may be behind.
 const EVENTS: usize = 300;
@@ -88,6 +88,32 @@ fn an_array_with_superblocks_of_another_process_keeps_its_level_and_its_members_
         write(&array, Range::new(0, case.size()), 1).await;
         array.fail("b").await.unwrap();
         case.check(&array, "without b").await;
+    });
+}
+
+/// What was wrong: a level that was requested again after a restart was refused until parity had been moved.
+#[test]
+fn a_level_that_a_restart_left_for_later_can_be_requested_while_parity_is_moved() {
+    block_on(async {
+        let recipe = Recipe::parity(Level::Raid5, 2, 3);
+        let to = Level::Raid0;
+        let case = Case { recipe, to };
+        let disks = case.made().await;
+        let array = open(candidates(&disks), options()).await.unwrap();
+        array.change_level(to).await.unwrap();
+        assert!(one_step(&array).await);
+        array.stop().await.unwrap();
+        drop(array);
+        let array = open(candidates(&disks), options()).await.unwrap();
+        array.change_level(to).await.unwrap();
+        assert_eq!(array.status().level, Level::Raid5);
+        array.work().await;
+        for _ in 0..1000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(array.status().level, to);
+        case.check(&array, "a stripe").await;
+        array.stop().await.unwrap();
     });
 }
 
