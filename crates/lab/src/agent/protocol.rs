@@ -75,7 +75,7 @@ pub struct About {
 }
 
 impl About {
-    /// Whether the agent runs on this machine. An agent whose boot is not known runs elsewhere.
+    /// Whether the agent runs on this machine. One without a known boot runs elsewhere.
     #[must_use]
     pub fn is_here(&self) -> bool {
         !self.boot.is_empty() && self.boot == boot_id()
