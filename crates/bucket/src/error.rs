@@ -7,6 +7,7 @@ use block::{Errno, Fenced, IoError, Operation, Range};
 use slatedb::{CloseReason, ErrorKind};
 
 use crate::format::{EntryFormatError, HeaderFormatError, MetaFormatError};
+use crate::snapshot_name::SnapshotName;
 use crate::uri::BucketUriError;
 
 /// A command or an open that failed. Messages have the URI, and no credentials.
@@ -99,6 +100,16 @@ pub enum BucketError {
         /// By how much.
         seconds: u64,
     },
+    /// Tables of a writer with a clock that is far ahead of this machine's.
+    #[error(
+        "the newest table of the index of {uri} is {seconds} s ahead of the clock of this machine, and may be 3600"
+    )]
+    TablesAhead {
+        /// Where.
+        uri: String,
+        /// By how much.
+        seconds: u64,
+    },
     /// The store does not answer.
     #[error("{uri} was not opened within {seconds} s: the store does not answer")]
     Timeout {
@@ -160,6 +171,40 @@ pub enum BucketError {
         /// Its size.
         size: u64,
     },
+    /// No snapshot of this name.
+    #[error("{uri} has no snapshot {name}")]
+    NoSnapshot {
+        /// The volume.
+        uri: String,
+        /// The name.
+        name: SnapshotName,
+    },
+    /// A snapshot of this name.
+    #[error("{uri} has a snapshot {name} already")]
+    SnapshotExists {
+        /// The volume.
+        uri: String,
+        /// The name.
+        name: SnapshotName,
+    },
+    /// The snapshots of a volume that was to be deleted.
+    #[error("{uri} is not deleted: it has snapshots: {names}")]
+    HasSnapshots {
+        /// The volume.
+        uri: String,
+        /// Their names.
+        names: String,
+    },
+    /// Changes that only the server which has the volume open can bring into a snapshot.
+    #[error(
+        "no snapshot of {uri} was made: it was not closed, and no server that has it open answered within {seconds} s"
+    )]
+    NoAnswer {
+        /// Where.
+        uri: String,
+        /// The limit.
+        seconds: u64,
+    },
     /// The volume failed while it was in use.
     #[error("{uri}: {source}")]
     Failed {
@@ -178,9 +223,19 @@ impl BucketError {
             Self::NoVolume { .. } => Some("`outboard bucket create` makes one"),
             Self::Exists { .. } => Some("choose another path"),
             Self::ConditionalPut { .. } => Some("it can be read: write read-only=true"),
-            Self::Clock { .. } => Some("set the clock: the order of changes depends on it"),
+            Self::Clock { .. } | Self::TablesAhead { .. } => {
+                Some("set the clock: the order of changes depends on it")
+            }
             Self::Fenced { .. } => Some("the other one has the volume now"),
             Self::Contended { .. } => Some("try again"),
+            Self::NoSnapshot { .. } => Some("`outboard bucket snapshot list` shows them"),
+            Self::SnapshotExists { .. } => Some("choose another name, or delete it"),
+            Self::HasSnapshots { .. } => {
+                Some("delete them first, with `outboard bucket snapshot delete`")
+            }
+            Self::NoAnswer { .. } => {
+                Some("if no server has it open, write --take-over: one that does would lose it")
+            }
             Self::Config { .. } => Some(
                 "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for other makes, AWS_ENDPOINT_URL",
             ),

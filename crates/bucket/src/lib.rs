@@ -7,8 +7,8 @@
 //!     data/…     immutable objects with the data of the blocks
 //! ```
 //!
-//! * `BucketVolume` is an open volume, a [`block::BlockDevice`]; `volume/` has its requests and commits.
-//! * `create()`, `status()`, `grow()`, `check()`, `delete()` are the commands.
+//! * `BucketVolume` is an open volume, or a snapshot of one, a [`block::BlockDevice`]; `volume/` has its requests and commits.
+//! * `create()`, `status()`, `grow()`, `check()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()` are the commands.
 //! * `format/`, `run_map`, `dirty`, `flush_plan` and `read_plan` are pure.
 //!
 //! # Invariants
@@ -16,6 +16,7 @@
 //! * What a flush acknowledged is in the store. After a commit failed no later flush reports success.
 //! * One writer: the volume has been lost to another one before that one's first commit; then every request fails.
 //! * A store that does not create an object on condition that it is not there is never written.
+//! * What a snapshot needs is not deleted: the index keeps its checkpoint, and a volume with snapshots is not deleted.
 //! * Nothing that is not understood is used: versions, kinds and checksums are compared (`format/`).
 //!
 //! # What this crate does not do
@@ -47,6 +48,7 @@ mod read_plan;
 mod run_map;
 #[cfg(feature = "store")]
 mod runtime;
+mod snapshot_name;
 #[cfg(feature = "store")]
 mod store;
 #[cfg(test)]
@@ -57,12 +59,14 @@ mod volume;
 
 #[cfg(feature = "store")]
 pub use self::admin::{
-    CheckOptions, CheckReport, CreatedVolume, DeletedVolume, GrownVolume, VolumeStatus, check,
-    create, delete, grow, status,
+    BucketSnapshot, CheckOptions, CheckReport, CreatedVolume, DeletedVolume, GrownVolume,
+    SnapshotOptions, VolumeStatus, check, create, create_snapshot, delete, delete_snapshot, grow,
+    list_snapshots, status,
 };
 #[cfg(feature = "store")]
 pub use self::error::{BucketError, VolumeFailure};
 pub use self::format::{EntryFormatError, HeaderFormatError, MetaFormatError};
+pub use self::snapshot_name::{SnapshotName, SnapshotNameError, VolumeUri};
 #[cfg(feature = "store")]
 pub use self::store::StoreOptions;
 pub use self::uri::{BucketUri, BucketUriError, SCHEMES};

@@ -8,6 +8,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::snapshot_name::{SnapshotNameError, is_snapshot};
+
 /// Where a volume is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum BucketUri {
@@ -43,6 +45,12 @@ pub enum BucketUriError {
     /// A name that object stores or paths do not keep as it is.
     #[error("`{0}` is no name in the path of a volume: letters, digits and - _ . = + , are")]
     Name(String),
+    /// A snapshot, where only a volume will do.
+    #[error("`{0}` is a snapshot: write the volume alone, without `@` and the name")]
+    NotAVolume(String),
+    /// A name of no snapshot behind the `@`.
+    #[error(transparent)]
+    Snapshot(SnapshotNameError),
 }
 
 /// Schemes of volumes.
@@ -55,7 +63,10 @@ impl FromStr for BucketUri {
         let no_scheme = || BucketUriError::Scheme(text.to_owned());
         let (scheme, rest) = text.split_once("://").ok_or_else(no_scheme)?;
         if let Some(extra) = rest.chars().find(|c| matches!(c, '@' | '?' | '#' | '%')) {
-            return Err(BucketUriError::Extra(extra));
+            return Err(match is_snapshot(text) {
+                true => BucketUriError::NotAVolume(text.to_owned()),
+                false => BucketUriError::Extra(extra),
+            });
         }
         match scheme.to_ascii_lowercase().as_str() {
             "file" => {
@@ -88,8 +99,12 @@ fn folder(path: &str) -> Result<String, BucketUriError> {
     Ok(names.join("/"))
 }
 
+/// Whether object stores and paths keep this character as it is.
+pub(crate) fn is_kept(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.=+,".contains(c)
+}
+
 fn checked(name: &str) -> Result<&str, BucketUriError> {
-    let is_kept = |c: char| c.is_ascii_alphanumeric() || "-_.=+,".contains(c);
     let is_name = !name.is_empty() && name != "." && name != ".." && name.chars().all(is_kept);
     is_name
         .then_some(name)

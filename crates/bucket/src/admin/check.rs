@@ -1,4 +1,4 @@
-//! [`check`]: whether everything that the index refers to is in the store. Nothing is written.
+//! [`check`]: whether everything that the index and its snapshots refer to is in the store. Nothing is written.
 //!
 //! # Invariants
 //!
@@ -16,9 +16,10 @@ use crate::error::BucketError;
 use crate::format::{BLOCK, DataObject, RUN_BLOCKS, data_object};
 use crate::read_plan::{Fetch, ReadPlan};
 use crate::run_map::{BlockSource, RunMap};
+use crate::snapshot_name::SnapshotName;
 use crate::store::{RetryPolicy, StoreAccess, StoreOptions, read_header, retry};
 use crate::uri::BucketUri;
-use crate::volume::{IndexHandle, ScanError, open_reader};
+use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_reader, open_snapshot};
 
 /// Problems that are listed; more are counted.
 const PROBLEMS_MAX: usize = 20;
@@ -37,11 +38,13 @@ pub struct CheckOptions {
 pub struct CheckReport {
     /// Where.
     pub uri: String,
-    /// Blocks with data.
+    /// Snapshots that were checked with it.
+    pub snapshots: u64,
+    /// Blocks with data, of the volume and each snapshot.
     pub blocks: u64,
     /// Blocks with data that was compared.
     pub compared: u64,
-    /// Data objects that the index refers to.
+    /// Data objects that the index or a snapshot refers to.
     pub objects: u64,
     /// Data objects that nothing refers to: overwritten, or of interrupted commits.
     pub unreferenced: u64,
@@ -69,7 +72,9 @@ pub async fn check(
 /// What is known while a volume is checked.
 struct Checker<'a> {
     access: &'a StoreAccess,
-    /// Of the volume, bytes.
+    /// What is checked now, if that is a snapshot.
+    snapshot: Option<SnapshotName>,
+    /// Of that, bytes.
     size: u64,
     report: CheckReport,
     /// The end of the last block that is referred to, by object.
@@ -85,6 +90,7 @@ pub(crate) async fn check_on(
     let (index, _) = open_reader(access, &header).await?;
     let mut checker = Checker {
         access,
+        snapshot: None,
         size: header.size,
         report: CheckReport {
             uri: access.uri.clone(),
@@ -95,6 +101,16 @@ pub(crate) async fn check_on(
     let added = checker.add_index(&index, what).await;
     index.close(&access.uri).await;
     added.map_err(|error| error.about(&access.uri))?;
+    for snapshot in IndexCheckpoints::of(access).snapshots().await? {
+        let (index, _) = open_snapshot(access, &header, &snapshot).await?;
+        checker.size = snapshot.record.size;
+        checker.snapshot = Some(snapshot.record.name);
+        checker.report.snapshots += 1;
+        let added = checker.add_index(&index, what).await;
+        index.close(&access.uri).await;
+        added.map_err(|error| error.about(&access.uri))?;
+    }
+    checker.snapshot = None;
     checker.compare_with_store().await?;
     Ok(checker.report)
 }
@@ -103,7 +119,10 @@ impl Checker<'_> {
     fn problem(&mut self, what: String) {
         self.report.problem_count += 1;
         if self.report.problems.len() < PROBLEMS_MAX {
-            self.report.problems.push(what);
+            self.report.problems.push(match &self.snapshot {
+                Some(name) => format!("the snapshot {name}: {what}"),
+                None => what,
+            });
         }
     }
 

@@ -5,6 +5,9 @@
 //! * A server that has the volume open is fenced first, and finds out within a poll of its index. What it still writes meanwhile lies
 //!   below the id of the deleted volume, which no other volume has.
 //! * The header is deleted first, its last version behind the others: what is left of an interrupted delete is no volume.
+//! * A volume with snapshots is not deleted. They are looked for once more behind the headers: a snapshot that was made meanwhile either
+//!   finds no header, and is no snapshot, or is found, and the header is there again. Until then a mark has the header, so
+//!   that an interrupted delete does the same when it is continued.
 //! * Only objects of the volume's own folders are deleted; what else is there stays, and is named.
 
 use futures_util::stream::{self, StreamExt as _};
@@ -12,11 +15,14 @@ use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
 use serde::Serialize;
 
-use super::{list, on_runtime};
+use super::{list, on_runtime, take_over};
 use crate::error::BucketError;
-use crate::store::{RetryPolicy, StoreAccess, StoreOptions, read_header, retry};
+use crate::format::{SnapshotRecord, VolumeHeader};
+use crate::store::{
+    FoundHeader, RetryPolicy, StoreAccess, StoreOptions, create_header, read_header, retry,
+};
 use crate::uri::BucketUri;
-use crate::volume::{VolumeOptions, open_on};
+use crate::volume::IndexCheckpoints;
 
 /// Objects that are deleted at a time.
 const DELETES_MAX: usize = 16;
@@ -50,25 +56,32 @@ pub async fn delete(uri: &BucketUri, options: &StoreOptions) -> Result<DeletedVo
 }
 
 pub(crate) async fn delete_on(access: &StoreAccess) -> Result<DeletedVolume, BucketError> {
+    let names = &access.names;
+    let (mut objects, mut bytes) = (0, 0);
     match read_header(access).await {
-        Ok(_) => take_over(access).await?,
+        Ok(found) => {
+            let of_volume = access.of(found.header.id);
+            // Before a server loses it for nothing. An index that cannot be read is found by the search below.
+            let refused = refuse_snapshots(&of_volume).await;
+            if let Err(error @ BucketError::HasSnapshots { .. }) = refused {
+                return Err(error);
+            }
+            take_over(access).await?;
+            refuse_snapshots(&of_volume).await?;
+            (objects, bytes) = delete_headers(&of_volume, found).await?;
+        }
         // What is left of an interrupted delete.
         Err(error @ BucketError::NoVolume { .. }) => {
-            let [data, _, index] = access.names.contents();
-            if list(access, &data).await?.is_empty() && list(access, &index).await?.is_empty() {
+            let [data, _, index] = names.contents();
+            let is_marked = finish_marks(access).await?;
+            let is_left = is_marked
+                || !list(access, &data).await?.is_empty()
+                || !list(access, &index).await?.is_empty();
+            if !is_left {
                 return Err(error);
             }
         }
         Err(error) => return Err(error),
-    }
-    let names = &access.names;
-    let (mut objects, mut bytes) = (0, 0);
-    let mut headers = list(access, &names.headers()).await?;
-    headers.sort_by(|one, other| one.location.cmp(&other.location));
-    for header in headers {
-        delete_object(access, &header.location).await?;
-        objects += 1;
-        bytes += header.size;
     }
     for folder in names.contents() {
         let found = list(access, &folder).await?;
@@ -95,11 +108,74 @@ pub(crate) async fn delete_on(access: &StoreAccess) -> Result<DeletedVolume, Buc
     })
 }
 
-/// Opens the volume for writing, so that no other server has it.
-async fn take_over(access: &StoreAccess) -> Result<(), BucketError> {
-    let runtime = tokio::runtime::Handle::current();
-    let volume = open_on(access.clone(), &VolumeOptions::default(), runtime).await?;
-    volume.close().await
+/// Refuses to delete a volume with snapshots, also with those of another version of this program.
+async fn refuse_snapshots(access: &StoreAccess) -> Result<(), BucketError> {
+    let retained = IndexCheckpoints::of(access).retained().await?;
+    if retained.is_empty() {
+        return Ok(());
+    }
+    let names = retained.into_iter().map(|checkpoint| {
+        let name = checkpoint.name.unwrap_or_default();
+        SnapshotRecord::decode(&name).map_or(name, |record| record.name.to_string())
+    });
+    Err(BucketError::HasSnapshots {
+        uri: access.uri.clone(),
+        names: names.collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// Deletes the headers: how many, and their bytes. If a snapshot was made meanwhile, the header is there again.
+async fn delete_headers(
+    access: &StoreAccess,
+    found: FoundHeader,
+) -> Result<(u64, u64), BucketError> {
+    let mark = Path::from(access.names.deletion());
+    let put = || async { access.store.put(&mark, found.header.encode().into()).await };
+    let put = retry(RetryPolicy::OPEN, &access.uri, put).await;
+    put.map_err(|error| BucketError::store(&access.uri, "write an object", error))?;
+    let mut headers = list(access, &access.names.headers()).await?;
+    headers.sort_by(|one, other| one.location.cmp(&other.location));
+    for header in &headers {
+        delete_object(access, &header.location).await?;
+    }
+    finish_mark(access, &mark, (found.version + 1, &found.header)).await?;
+    let bytes = headers.iter().map(|header| header.size).sum();
+    Ok((headers.len() as u64, bytes))
+}
+
+/// Removes the mark of a volume without headers. If it has snapshots, it gets `header` back.
+async fn finish_mark(
+    access: &StoreAccess,
+    mark: &Path,
+    (version, header): (u64, &VolumeHeader),
+) -> Result<(), BucketError> {
+    let refused = refuse_snapshots(access).await;
+    if let Err(BucketError::HasSnapshots { .. }) = &refused {
+        create_header(access, version, header).await?;
+    } else {
+        refused?;
+        return delete_object(access, mark).await;
+    }
+    delete_object(access, mark).await?;
+    refused
+}
+
+/// Continues the deletes that were interrupted between their headers and the second search for snapshots. Whether there was one.
+async fn finish_marks(access: &StoreAccess) -> Result<bool, BucketError> {
+    let marks = list(access, &access.names.deletions()).await?;
+    for mark in &marks {
+        let path = &mark.location;
+        let get = || async { access.store.get(path).await?.bytes().await };
+        let bytes = retry(RetryPolicy::OPEN, &access.uri, get).await;
+        let bytes =
+            bytes.map_err(|error| BucketError::store(&access.uri, "read an object", error))?;
+        let header = VolumeHeader::decode(&bytes).map_err(|source| BucketError::Header {
+            uri: access.uri.clone(),
+            source,
+        })?;
+        finish_mark(&access.of(header.id), path, (1, &header)).await?;
+    }
+    Ok(!marks.is_empty())
 }
 
 async fn delete_object(access: &StoreAccess, path: &Path) -> Result<(), BucketError> {

@@ -7,7 +7,7 @@ use crate::error::BucketError;
 use crate::format::{BLOCK, RUN};
 use crate::store::{StoreAccess, StoreOptions, read_header};
 use crate::uri::BucketUri;
-use crate::volume::{IndexHandle, ScanError, open_reader};
+use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_reader};
 
 /// What a volume is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,6 +22,8 @@ pub struct VolumeStatus {
     pub allocated: u64,
     /// How often it was opened for writing.
     pub generation: u32,
+    /// Snapshots.
+    pub snapshots: u64,
     /// Data objects.
     pub data_objects: u64,
     /// Their bytes, with those that no block refers to any more.
@@ -48,6 +50,7 @@ pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, Buck
     let allocated = allocated(&index, header.size).await;
     index.close(&access.uri).await;
     let allocated = allocated.map_err(|error| error.about(&access.uri))?;
+    let snapshots = IndexCheckpoints::of(access).snapshots().await?;
     let data = list(access, &access.names.data()).await?;
     let tables = list(access, &access.names.index()).await?;
     Ok(VolumeStatus {
@@ -56,6 +59,7 @@ pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, Buck
         size: header.size,
         allocated,
         generation,
+        snapshots: snapshots.len() as u64,
         data_objects: data.len() as u64,
         data_bytes: data.iter().map(|object| object.size).sum(),
         index_objects: tables.len() as u64,

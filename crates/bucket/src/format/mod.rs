@@ -12,6 +12,7 @@ mod header;
 mod key;
 mod meta;
 mod names;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ pub(crate) use self::key::{IndexKey, META_KEY};
 pub(crate) use self::meta::IndexMeta;
 pub use self::meta::MetaFormatError;
 pub(crate) use self::names::{DataObject, Names, data_object, header_version};
+pub(crate) use self::snapshot::{FLUSH_REQUEST, PENDING, SnapshotRecord};
 
 /// Bytes of a block: the smallest unit that is written.
 pub(crate) const BLOCK: u64 = 4096;

@@ -70,6 +70,11 @@ impl Names {
         self.below(&format!("index/{}", self.own_id()))
     }
 
+    /// The folder of the logs of the index: SlateDB's.
+    pub(crate) fn index_logs(&self) -> String {
+        format!("{}/wal", self.index())
+    }
+
     /// The folder of the data objects.
     pub(crate) fn data(&self) -> String {
         self.below(&format!("data/{}", self.own_id()))
@@ -92,6 +97,16 @@ impl Names {
     pub(crate) fn object(&self, object: DataObject) -> String {
         let DataObject { generation, number } = object;
         format!("{}/{generation:08x}-{number:016x}", self.data())
+    }
+
+    /// The folder of the marks of volumes that are being deleted.
+    pub(crate) fn deletions(&self) -> String {
+        self.below("deleting")
+    }
+
+    /// The mark of a volume that is being deleted: its header, while snapshots are looked for once more.
+    pub(crate) fn deletion(&self) -> String {
+        self.below(&format!("deleting/{}", self.own_id()))
     }
 
     /// The folder of the objects by which a store is probed.

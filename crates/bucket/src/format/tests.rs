@@ -139,3 +139,26 @@ fn headers_survive_and_what_is_none_is_refused_by_name() {
     ));
     assert!(matches!(decode("x"), Err(HeaderFormatError::Json(_))));
 }
+
+#[test]
+fn the_record_of_a_snapshot_is_the_name_of_its_checkpoint() {
+    let record = SnapshotRecord {
+        name: "before-1.2".parse().unwrap(),
+        size: 5 * BLOCK,
+    };
+    assert_eq!(record.encode(), "outboard-snapshot/1/20480/before-1.2");
+    assert_eq!(SnapshotRecord::decode(&record.encode()), Some(record));
+    for text in [
+        "",
+        "outboard-snapshot/2/20480/a",
+        "outboard-snapshot/1/20480/",
+        "outboard-snapshot/1/20481/a",
+        "outboard-snapshot/1/+20480/a",
+        "outboard-snapshot/1//a",
+        "outboard-snapshot/1/20480/a/b",
+        PENDING,
+        FLUSH_REQUEST,
+    ] {
+        assert_eq!(SnapshotRecord::decode(text), None, "{text}");
+    }
+}

@@ -9,6 +9,6 @@ pub(crate) use self::connect::StoreAccess;
 pub use self::connect::StoreOptions;
 #[cfg(test)]
 pub(crate) use self::connect::install_tls;
-pub(crate) use self::header::{create_header, read_header};
+pub(crate) use self::header::{FoundHeader, create_header, read_header};
 pub(crate) use self::probe::probe;
 pub(crate) use self::retry::{RetryPolicy, retry};

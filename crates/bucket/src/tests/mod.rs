@@ -1,5 +1,5 @@
 //! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `uri`; with the feature `store` `volume` (the contract), `worlds`
-//! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands), `s3` (servers
+//! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands), `snapshots` and `snapshot_worlds`, `s3` (servers
 //! of two makes).
 
 #[cfg(feature = "store")]
@@ -8,6 +8,10 @@ mod dirty;
 mod plans;
 #[cfg(feature = "store")]
 mod s3;
+#[cfg(feature = "store")]
+mod snapshot_worlds;
+#[cfg(feature = "store")]
+mod snapshots;
 #[cfg(feature = "store")]
 mod unstable_store;
 mod uri;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::snapshot_name::VolumeUri;
 use crate::uri::{BucketUri, BucketUriError};
 
 fn parse(text: &str) -> Result<BucketUri, BucketUriError> {
@@ -47,6 +48,36 @@ fn what_is_no_uri_of_a_volume_is_refused_by_name() {
 
 #[test]
 fn a_refused_uri_does_not_repeat_its_credentials() {
-    let error = parse("s3://key:secret@disks/vol").unwrap_err();
-    assert!(!error.to_string().contains("secret"));
+    for text in [
+        "s3://key:secret@disks/vol",
+        "s3://key:secret@disks",
+        "s3://key:secret/secret@disks",
+        "s3://key:secret@disks/vol@snapshot",
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+        let error = text.parse::<VolumeUri>().unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+}
+
+#[test]
+fn a_snapshot_is_named_behind_its_volume() {
+    let parsed = |text: &str| text.parse::<VolumeUri>();
+    for text in ["s3://disks/lab/root@before-1.2", "file:///srv/vol@a"] {
+        let uri = parsed(text).unwrap();
+        assert_eq!(uri.to_string(), text);
+        assert_eq!(
+            uri.snapshot.unwrap().as_str(),
+            text.rsplit('@').next().unwrap()
+        );
+        let refused = BucketUriError::NotAVolume(text.to_owned());
+        assert_eq!(parse(text), Err(refused), "where a volume is needed");
+    }
+    let volume = parsed("s3://disks/lab/root").unwrap();
+    assert_eq!(volume.snapshot, None);
+    for name in ["", "a@b", ".a", "a b", "a%20", &"x".repeat(101)] {
+        let error = parsed(&format!("s3://disks/lab/root@{name}")).unwrap_err();
+        assert!(matches!(error, BucketUriError::Snapshot(_)), "{error}");
+    }
 }

@@ -23,7 +23,11 @@ impl BucketVolume {
         assert_checked(&self.geometry, range);
         if self.geometry.read_only {
             let error = IoError::new(Errno::NotPermitted, operation, Some(range));
-            return Err(error.because("the volume is read-only"));
+            let why = match self.shared.snapshot {
+                Some(_) => "a snapshot is read-only",
+                None => "the volume is read-only",
+            };
+            return Err(error.because(why));
         }
         self.shared.refuse_failed(operation, Some(range))
     }
@@ -130,7 +134,10 @@ impl BlockDevice for BucketVolume {
     }
 
     fn identity(&self) -> Option<Identity> {
-        Some(Identity::of("bucket", &[&self.shared.id.0]))
+        Some(match &self.shared.snapshot {
+            Some(checkpoint) => Identity::of("bucket-snapshot", &[&self.shared.id.0, checkpoint]),
+            None => Identity::of("bucket", &[&self.shared.id.0]),
+        })
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {
@@ -143,6 +150,9 @@ impl BlockDevice for BucketVolume {
     fn revalidate(&self) -> IoFuture<'_, Option<Node>> {
         Box::pin(async move {
             self.shared.refuse_lost(Operation::Measure, None)?;
+            if self.shared.snapshot.is_some() {
+                return Ok(None);
+            }
             let read = |shared: Arc<VolumeShared>| async move { read_header(&shared.access).await };
             let found = self.shared.in_task(read).await.map_err(|error| {
                 IoError::new(Errno::Io, Operation::Measure, None).because(error)

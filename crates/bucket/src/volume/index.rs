@@ -81,14 +81,17 @@ pub(crate) async fn writer_of(
         .await
 }
 
-/// Opens the index for reading: nothing is written.
-pub(crate) async fn reader_of(access: &StoreAccess) -> Result<DbReader, slatedb::Error> {
+/// Opens the index for reading, as it is now and becomes, or at a checkpoint: nothing is written.
+pub(crate) async fn reader_of(
+    access: &StoreAccess,
+    mode: DbReaderMode,
+) -> Result<DbReader, slatedb::Error> {
     let options = DbReaderOptions {
         manifest_poll_interval: POLL_INTERVAL,
         ..DbReaderOptions::default()
     };
     DbReader::builder(access.names.index(), access.store.clone())
-        .with_reader_mode(DbReaderMode::FollowLatest)
+        .with_reader_mode(mode)
         .with_options(options)
         .with_db_cache(cache(), OWN_CACHE)
         .build()

@@ -1,7 +1,7 @@
 //! [`IndexClock`]: the time of the index, which never decreases, also from one writer to the next.
 //!
-//! SlateDB refuses a change with a time before the last one, and the index is out of use then. The clocks of two servers differ, so a
-//! writer begins at the time of this machine or at that of the last change, whichever is later.
+//! SlateDB refuses a change with a time before the last one, and a table before the last one; the index is out of use then. The clocks of two
+//! servers differ, so a writer begins at the time of this machine or at that of the last change or table, whichever is later.
 //!
 //! # Invariants
 //!
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use engine::clock;
-use slatedb::ErrorKind;
+use slatedb::{ErrorKind, VersionedManifest};
 use slatedb_common::clock::{SystemClock, SystemClockTicker};
 
 /// How far it may be ahead of this machine's.
@@ -41,6 +41,24 @@ impl IndexClock {
         (last - wall <= AHEAD_MAX).then(|| Self {
             begin: wall.max(last + TimeDelta::milliseconds(1)),
             instant: clock::now(),
+        })
+    }
+}
+
+impl IndexClock {
+    /// A clock behind the newest table of the index, where this one is before it: SlateDB publishes no table that is older than those which
+    /// are there, and is out of use then.
+    ///
+    /// # Errors
+    /// That is too far ahead: by how many seconds.
+    pub(super) fn behind_tables(&self, manifest: &VersionedManifest) -> Option<Result<Self, u64>> {
+        let tables = manifest.l0().iter().map(|table| table.sst.id.value());
+        let newest = tables.chain(manifest.last_compacted_l0_sst_view_id());
+        let newest = i64::try_from(newest.map(|id| id.timestamp_ms()).max()?).ok()?;
+        let now = self.now().timestamp_millis();
+        (newest > now).then(|| {
+            let ahead = u64::try_from(newest - now).unwrap_or_default() / 1000;
+            self.set_behind(newest).ok_or(ahead)
         })
     }
 }

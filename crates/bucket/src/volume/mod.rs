@@ -18,6 +18,7 @@
 //!
 //! It keeps no data in memory once that is in the store: `cache(…)` in front of it does.
 
+mod checkpoints;
 mod close;
 mod commit;
 mod device;
@@ -26,6 +27,7 @@ mod index;
 mod index_clock;
 mod memory;
 mod open;
+mod publish;
 mod read;
 mod zero;
 
@@ -38,14 +40,16 @@ use engine::InFlight;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
+pub(crate) use self::checkpoints::{FoundSnapshot, IndexCheckpoints};
 use self::close::CloseGuard;
 pub use self::close::close_all;
 pub(crate) use self::index::{IndexHandle, ScanError};
 use self::memory::VolumeMemory;
-pub(crate) use self::open::{open_on, open_reader};
+pub(crate) use self::open::{open_on, open_reader, open_snapshot};
 use crate::committer::Committer;
 use crate::error::VolumeFailure;
 use crate::format::VolumeId;
+use crate::snapshot_name::SnapshotName;
 use crate::store::{RetryPolicy, StoreAccess};
 
 /// How a volume is opened.
@@ -55,6 +59,8 @@ pub struct VolumeOptions {
     pub store: crate::StoreOptions,
     /// Never written: it fences no other server.
     pub read_only: bool,
+    /// The snapshot of the volume that is read instead, and never written.
+    pub snapshot: Option<SnapshotName>,
     /// How long a request to the store is retried before it fails.
     pub outage_limit: Duration,
 }
@@ -64,6 +70,7 @@ impl Default for VolumeOptions {
         Self {
             store: crate::StoreOptions::default(),
             read_only: false,
+            snapshot: None,
             outage_limit: Duration::from_secs(600),
         }
     }
@@ -81,6 +88,8 @@ pub struct BucketVolume {
 struct VolumeShared {
     access: StoreAccess,
     id: VolumeId,
+    /// The id of the checkpoint of a snapshot.
+    snapshot: Option<[u8; 16]>,
     index: IndexHandle,
     runtime: Handle,
     policy: RetryPolicy,

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use block::Geometry;
 use engine::{InFlight, clock};
-use slatedb::{CloseReason, Db};
+use slatedb::{CloseReason, Db, DbReaderMode};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
+use super::checkpoints::{FoundSnapshot, IndexCheckpoints};
 use super::close::{CloseGuard, refuse_own};
 use super::index::{IndexHandle, reader_of, writer_of};
 use super::index_clock::{IndexClock, last_tick};
 use super::memory::VolumeMemory;
+use super::publish::FlushRequests;
 use super::{BucketVolume, VolumeOptions, VolumeShared};
 use crate::committer::Committer;
 use crate::error::{BucketError, VolumeFailure};
@@ -32,8 +34,10 @@ impl BucketVolume {
     /// # Errors
     /// There is none, the store cannot be used, or does not answer.
     pub async fn open(uri: &BucketUri, options: &VolumeOptions) -> Result<Self, BucketError> {
-        let access = StoreAccess::connect(uri, &options.store, false)?;
-        if !options.read_only {
+        let mut access = StoreAccess::connect(uri, &options.store, false)?;
+        if let Some(name) = &options.snapshot {
+            access.uri = format!("{}@{name}", access.uri);
+        } else if !options.read_only {
             refuse_own(&access.uri).await?;
         }
         let options = options.clone();
@@ -51,13 +55,20 @@ pub(crate) async fn open_on(
 ) -> Result<BucketVolume, BucketError> {
     let header = read_header(&access).await?.header;
     let access = access.of(header.id);
-    let (index, generation) = match options.read_only {
-        true => open_reader(&access, &header).await?,
-        false => {
+    let snapshot = match &options.snapshot {
+        Some(name) => Some(IndexCheckpoints::of(&access).find(name).await?),
+        None => None,
+    };
+    let read_only = options.read_only || snapshot.is_some();
+    let (index, generation) = match &snapshot {
+        Some(snapshot) => open_snapshot(&access, &header, snapshot).await?,
+        None if read_only => open_reader(&access, &header).await?,
+        None => {
             probe(&access).await?;
             open_writer(&access, &header).await?
         }
     };
+    let size = snapshot.as_ref().map_or(header.size, |one| one.record.size);
     let policy = RetryPolicy {
         limit: options.outage_limit,
         retries_refusals: true,
@@ -65,6 +76,7 @@ pub(crate) async fn open_on(
     let shared = Arc::new(VolumeShared {
         access,
         id: header.id,
+        snapshot: snapshot.map(|snapshot| *snapshot.checkpoint.id.as_bytes()),
         index,
         runtime,
         policy,
@@ -74,9 +86,9 @@ pub(crate) async fn open_on(
         fetches: Semaphore::new(FETCHES_MAX),
         changes: InFlight::new(),
     });
-    shared.watch_fence();
+    shared.watch_index();
     Ok(BucketVolume {
-        geometry: geometry(header.size, options.read_only),
+        geometry: geometry(size, read_only),
         guard: CloseGuard::register(&shared),
         shared,
     })
@@ -111,7 +123,25 @@ pub(crate) async fn open_reader(
     access: &StoreAccess,
     header: &VolumeHeader,
 ) -> Result<(IndexHandle, u32), BucketError> {
-    let reader = limited(access, reader_of(access)).await?;
+    open_reader_in(access, header, DbReaderMode::FollowLatest).await
+}
+
+/// Opens the index as a snapshot has it.
+pub(crate) async fn open_snapshot(
+    access: &StoreAccess,
+    header: &VolumeHeader,
+    snapshot: &FoundSnapshot,
+) -> Result<(IndexHandle, u32), BucketError> {
+    let mode = DbReaderMode::Checkpoint(snapshot.checkpoint.id);
+    open_reader_in(access, header, mode).await
+}
+
+async fn open_reader_in(
+    access: &StoreAccess,
+    header: &VolumeHeader,
+    mode: DbReaderMode,
+) -> Result<(IndexHandle, u32), BucketError> {
+    let reader = limited(access, reader_of(access, mode)).await?;
     let index = IndexHandle::Reader(Arc::new(reader));
     match check_meta(access, &index, header).await {
         Ok(generation) => Ok((index, generation)),
@@ -131,6 +161,19 @@ async fn open_writer(
     loop {
         let db = limited(access, writer_of(access, clock.clone())).await?;
         let index = IndexHandle::Writer(db.clone());
+        let manifest = db.status().current_manifest;
+        if let Some(behind) = clock.behind_tables(&manifest) {
+            index.close(&access.uri).await;
+            clock = behind.map_err(|seconds| BucketError::TablesAhead {
+                uri: access.uri.clone(),
+                seconds,
+            })?;
+            tracing::warn!(
+                "{}: the clock of the last writer was ahead of this machine's",
+                access.uri
+            );
+            continue;
+        }
         let error = match begin_generation(access, &index, &db, header).await {
             Ok(generation) => return Ok((index, generation)),
             Err(error) => error,
@@ -191,16 +234,26 @@ async fn check_meta(
 }
 
 impl VolumeShared {
-    /// Marks the volume as lost as soon as the index finds another writer.
-    fn watch_fence(self: &Arc<Self>) {
+    /// Marks the volume as lost as soon as the index finds another writer, and carries out the requests of snapshots.
+    fn watch_index(self: &Arc<Self>) {
         let IndexHandle::Writer(db) = &self.index else {
             return;
         };
         let mut status = db.subscribe();
         let shared = Arc::downgrade(self);
         let watch = async move {
+            let mut requests = FlushRequests::default();
             loop {
-                let reason = status.borrow_and_update().close_reason;
+                let (reason, is_requested) = {
+                    let status = status.borrow_and_update();
+                    (status.close_reason, requests.has_new(&status))
+                };
+                if is_requested && reason.is_none() {
+                    let Some(shared) = shared.upgrade() else {
+                        return;
+                    };
+                    shared.begin_publish();
+                }
                 let failure = match reason {
                     None => None,
                     Some(CloseReason::Fenced) => Some(VolumeFailure::Fenced),

@@ -1,8 +1,9 @@
 //! `outboard bucket …`: volumes on object stores.
 
 use bucket::{
-    BucketError, BucketUri, CheckOptions, CheckReport, StoreOptions, VolumeStatus, check, create,
-    delete, grow, status,
+    BucketError, BucketSnapshot, BucketUri, CheckOptions, CheckReport, SnapshotName,
+    SnapshotOptions, StoreOptions, VolumeStatus, check, create, create_snapshot, delete,
+    delete_snapshot, grow, list_snapshots, status,
 };
 use clap::Subcommand;
 use indicatif::HumanBytes;
@@ -26,6 +27,41 @@ pub(crate) enum Command {
     Delete(DeleteArgs),
     /// Check that everything a volume refers to is in its store
     Check(CheckArgs),
+    /// Create, list and delete snapshots, which are read as URI@NAME
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+}
+
+/// What can be done with the snapshots of a volume.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Create a snapshot, also while the volume is served
+    Create(CreateSnapshotArgs),
+    /// List the snapshots of a volume
+    List(BucketTarget),
+    /// Delete a snapshot
+    Delete(SnapshotArgs),
+}
+
+/// A snapshot.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SnapshotArgs {
+    #[command(flatten)]
+    target: BucketTarget,
+
+    /// The name of the snapshot
+    name: SnapshotName,
+}
+
+/// A snapshot to be created.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CreateSnapshotArgs {
+    #[command(flatten)]
+    snapshot: SnapshotArgs,
+
+    /// Open the volume for writing if it was not closed and no server answers; a server that has it open loses it
+    #[arg(long)]
+    take_over: bool,
 }
 
 /// Which volume, and how its store is reached.
@@ -104,6 +140,7 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
             })
         }
         Command::Delete(args) => delete_volume(args, format).await,
+        Command::Snapshot(command) => run_snapshot(command, format).await,
         Command::Check(args) => {
             let what = CheckOptions { data: args.data };
             let report = check(&args.target.uri, &args.target.options(), what).await;
@@ -115,6 +152,44 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
             }
         }
     })
+}
+
+async fn run_snapshot(command: &SnapshotCommand, format: Format) -> Result<(), Failure> {
+    match command {
+        SnapshotCommand::Create(args) => {
+            let how = SnapshotOptions {
+                take_over: args.take_over,
+            };
+            let SnapshotArgs { target, name } = &args.snapshot;
+            let made = create_snapshot(&target.uri, &target.options(), name, how).await;
+            let made = made.map_err(failed)?;
+            format.print(&made, || {
+                let size = ByteSize(made.size);
+                format!("{}: a snapshot of {size}", made.uri)
+            })
+        }
+        SnapshotCommand::List(target) => {
+            let found = list_snapshots(&target.uri, &target.options()).await;
+            let found = found.map_err(failed)?;
+            format.print(&found, || snapshots_text(&target.uri, &found))
+        }
+        SnapshotCommand::Delete(SnapshotArgs { target, name }) => {
+            let deleted = delete_snapshot(&target.uri, &target.options(), name).await;
+            let deleted = deleted.map_err(failed)?;
+            format.print(&deleted, || format!("{}: deleted", deleted.uri))
+        }
+    }
+}
+
+fn snapshots_text(uri: &BucketUri, snapshots: &[BucketSnapshot]) -> String {
+    if snapshots.is_empty() {
+        return format!("{uri}: no snapshots");
+    }
+    let rows = snapshots.iter().map(|snapshot| {
+        let size = ByteSize(snapshot.size).to_string();
+        [snapshot.name.clone(), size, snapshot.created.clone()]
+    });
+    columns(&rows.collect::<Vec<_>>())
 }
 
 async fn delete_volume(args: &DeleteArgs, format: Format) -> Result<(), Failure> {
@@ -162,6 +237,7 @@ fn status_text(status: &VolumeStatus) -> String {
         row("holds", HumanBytes(status.allocated).to_string()),
         row("data", objects(status.data_objects, status.data_bytes)),
         row("index", objects(status.index_objects, status.index_bytes)),
+        row("snapshots", status.snapshots.to_string()),
         row("opened for writing", format!("{} times", status.generation)),
         row("id", status.id.clone()),
     ];
@@ -169,7 +245,11 @@ fn status_text(status: &VolumeStatus) -> String {
 }
 
 fn check_text(report: &CheckReport) -> String {
-    let uri = &report.uri;
+    let uri = &match report.snapshots {
+        0 => report.uri.clone(),
+        1 => format!("{} and its snapshot", report.uri),
+        count => format!("{} and its {count} snapshots", report.uri),
+    };
     let mut text = match (report.problem_count, report.compared) {
         (0, 0) => format!("{uri}: no problem found in {} blocks", report.blocks),
         (0, compared) => {

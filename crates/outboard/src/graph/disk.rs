@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bucket::BucketUri;
+use bucket::VolumeUri;
 use nbd::client::Target;
 use nodes::array::Raid0Layout;
 use nodes::{DelayTimes, FaultPlan, Rates};
@@ -127,11 +127,11 @@ pub(crate) enum Disk {
     },
 }
 
-/// A volume on an object store.
+/// A volume on an object store, or a snapshot of it, which is read-only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BucketDisk {
     /// Which.
-    pub(crate) uri: BucketUri,
+    pub(crate) uri: VolumeUri,
     /// A file of certificates that its store's are signed by.
     pub(crate) ca: Option<PathBuf>,
     /// Never written: it is taken from no server.

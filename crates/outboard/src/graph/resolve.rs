@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bucket::VolumeUri;
 use nbd::client::limits;
 
 use super::arguments::Arguments;
@@ -68,11 +69,11 @@ fn leaf(word: &Word) -> Resolved<Disk> {
     let lower = scheme.to_ascii_lowercase();
     if bucket::SCHEMES.contains(&lower.as_str()) {
         let uri = word.text.parse();
-        let uri = uri.map_err(|error| (span, ExpressionProblem::uri(error)))?;
+        let uri: VolumeUri = uri.map_err(|error| (span, ExpressionProblem::uri(error)))?;
         return Ok(Disk::Bucket(BucketDisk {
+            read_only: uri.snapshot.is_some(),
             uri,
             ca: None,
-            read_only: false,
             span,
         }));
     }
@@ -227,7 +228,7 @@ fn volume_on_store(arguments: &mut Arguments<'_>) -> Resolved<BucketDisk> {
     let ca = arguments.keyed_word("ca", "the path of a file of certificates")?;
     Ok(BucketDisk {
         ca: ca.map(|path| PathBuf::from(&path.text)),
-        read_only: arguments.switch("read-only")?,
+        read_only: arguments.switch("read-only")? || disk.read_only,
         ..disk
     })
 }

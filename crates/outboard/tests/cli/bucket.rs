@@ -101,6 +101,7 @@ fn life_of_a_volume(place: &Place<'_>) {
     let (mut first, export) = place.serve(volume, "first");
     place.done(&["copy", &export, "copy", "--force"]);
     assert!(is_image(folder, "copy"));
+    snapshots_of_a_volume(place, volume, &export);
     let (_second, other) = place.serve(volume, "second");
     place.done(&["copy", "image", &other, "--force"]);
     place.fails(&["copy", "image", &export, "--force"], "");
@@ -114,6 +115,33 @@ fn life_of_a_volume(place: &Place<'_>) {
     place.done(&["bucket", "delete", volume, "--force"]);
     place.fails(&["bucket", "status", volume], "there is no volume at");
     place.fails(&["copy", volume, "other"], "there is no volume at");
+}
+
+/// Of a volume that is served, and is not disturbed.
+fn snapshots_of_a_volume(place: &Place<'_>, volume: &str, export: &str) {
+    let folder = place.folder;
+    let snapshot = format!("{volume}@first");
+    place.fails(&["copy", &snapshot, "none"], "has no snapshot first");
+    let made = place.done(&["bucket", "snapshot", "create", volume, "first"]);
+    assert!(made.contains("a snapshot of 16M"), "{made}");
+    let again = ["bucket", "snapshot", "create", volume, "first"];
+    place.fails(&again, "has a snapshot first already");
+    std::fs::write(folder.join("sevens"), vec![7; 16 << 20]).expect("it is written");
+    place.done(&["copy", "sevens", export, "--force"]);
+    place.done(&["copy", &snapshot, "old"]);
+    assert!(is_image(folder, "old"));
+    place.fails(&["copy", "sevens", &snapshot, "--force"], "read-only");
+    place.fails(&["bucket", "grow", &snapshot, "32M"], "is a snapshot");
+    let check = place.done(&["bucket", "check", volume, "--data"]);
+    assert!(check.contains("and its snapshot: no problem"), "{check}");
+    let list = place.done(&["bucket", "snapshot", "list", volume]);
+    assert!(list.starts_with("first "), "{list}");
+    place.fails(
+        &["bucket", "delete", volume, "--force"],
+        "it has snapshots: first",
+    );
+    place.done(&["bucket", "snapshot", "delete", volume, "first"]);
+    place.fails(&["copy", &snapshot, "gone"], "has no snapshot first");
 }
 
 #[test]

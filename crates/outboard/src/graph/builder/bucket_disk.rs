@@ -19,9 +19,10 @@ impl Builder {
                 ca_file: disk.ca.clone(),
             },
             read_only: disk.read_only || place.read_only,
+            snapshot: disk.uri.snapshot.clone(),
             ..bucket::VolumeOptions::default()
         };
-        let opened = Box::pin(bucket::BucketVolume::open(&disk.uri, &options)).await;
+        let opened = Box::pin(bucket::BucketVolume::open(&disk.uri.volume, &options)).await;
         let volume = opened.map_err(|source| {
             let next = source.next();
             place.refused_with(disk.span, source, next)

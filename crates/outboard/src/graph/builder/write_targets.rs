@@ -56,7 +56,7 @@ fn add(disk: &Disk, place: &BuildPlace<'_>, found: &mut Vec<WriteTarget>) -> Res
             Ok(())
         }
         Disk::Bucket(disk) => {
-            found.extend((!disk.read_only).then(|| WriteTarget::Bucket(disk.uri.clone())));
+            found.extend((!disk.read_only).then(|| WriteTarget::Bucket(disk.uri.volume.clone())));
             Ok(())
         }
         Disk::Overlay(overlay) => {

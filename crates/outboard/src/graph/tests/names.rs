@@ -442,3 +442,25 @@ fn the_name_of_the_export_is_kept() {
     assert_eq!(named.name.as_deref(), Some("media"));
     assert_eq!(resolve("memory(1M)").expect("a good expression").name, None);
 }
+
+#[test]
+fn a_snapshot_of_a_volume_on_a_store_is_read_only() {
+    for (text, expected) in [
+        ("s3://disks/lab/root", false),
+        ("s3://disks/lab/root@before", true),
+        ("old=file:///srv/root@before", true),
+        ("bucket(s3://disks/lab/root@before)", true),
+        ("bucket(s3://disks/lab/root, read-only=true)", true),
+    ] {
+        match resolve(text).map(|named| named.disk) {
+            Ok(Disk::Bucket(disk)) => assert_eq!(disk.read_only, expected, "{text}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    let (problem, marked) = problem_of("cache(s3://disks/lab/root@, file)");
+    assert_eq!(marked, "s3://disks/lab/root@");
+    assert!(
+        problem.to_string().contains("no name of a snapshot"),
+        "{problem}"
+    );
+}
