@@ -9,7 +9,7 @@
 
 use std::net::TcpStream;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use outboard_tests::attachment::World;
@@ -29,6 +29,8 @@ const MOVE_MAX: Duration = Duration::from_secs(3);
 /// Kills of a server under writes.
 const KILLS: u64 = 4;
 const BETWEEN_KILLS: Duration = Duration::from_millis(400);
+/// Writes between two kills at least, however busy the machine is.
+const WRITES_BETWEEN_KILLS: u64 = 40;
 
 /// A disk on two servers of this machine.
 fn uri(ports: [u16; 2], query: &str) -> String {
@@ -53,8 +55,28 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Writes records with a serial number each, one after the other, and flushes now and then, until `stop` is set.
-fn write_records(port: u16, stop: &AtomicBool) -> Written {
+/// A writer, as the test sees it while it writes.
+#[derive(Default)]
+struct Writing {
+    stop: AtomicBool,
+    /// Writes that were answered.
+    answered: AtomicU64,
+}
+
+impl Writing {
+    /// Lets it write for a while.
+    fn proceeds(&self) {
+        let least = self.answered.load(Ordering::Relaxed) + WRITES_BETWEEN_KILLS;
+        std::thread::sleep(BETWEEN_KILLS);
+        let begun = now();
+        while self.answered.load(Ordering::Relaxed) < least && begun.elapsed() < LIMIT {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Writes records with a serial number each, one after the other, and flushes now and then, until it is to stop.
+fn write_records(port: u16, writing: &Writing) -> Written {
     let mut stream = raw::connected(port);
     let count = usize::try_from(SIZE / RECORD).expect("few");
     let mut written = Written {
@@ -63,7 +85,7 @@ fn write_records(port: u16, stop: &AtomicBool) -> Written {
         longest: Duration::ZERO,
     };
     for serial in 1_u64.. {
-        if stop.load(Ordering::Relaxed) {
+        if writing.stop.load(Ordering::Relaxed) {
             break;
         }
         let begun = now();
@@ -84,6 +106,7 @@ fn write_records(port: u16, stop: &AtomicBool) -> Written {
             written.flushed.clone_from(&written.serials);
         }
         written.longest = written.longest.max(begun.elapsed());
+        writing.answered.store(serial, Ordering::Relaxed);
     }
     flush(&mut stream);
     written
@@ -99,21 +122,21 @@ fn a_volume_loses_nothing_when_its_servers_are_killed_under_writes() {
     let folder = Folder::new();
     let image = folder.empty("a.img", SIZE);
     let ports = [free_port(), free_port()];
-    let stop = AtomicBool::new(false);
+    let writing = Writing::default();
     let written = std::thread::scope(|scope| {
         // Both are killed where this fails, which ends the writer.
         let mut server = Server::start_on(ports[0], &[&image]);
         let front = Server::start(&[&format!("remote({}, timeout=60s)", uri(ports, ""))]);
-        let (port, stop) = (front.port(), &stop);
-        let writer = scope.spawn(move || write_records(port, stop));
+        let (port, writing) = (front.port(), &writing);
+        let writer = scope.spawn(move || write_records(port, writing));
         for kill in 1..=KILLS {
-            std::thread::sleep(BETWEEN_KILLS);
+            writing.proceeds();
             server.kill();
             let next = ports[usize::try_from(kill % 2).expect("0 or 1")];
             server = Server::start_on(next, &[&image]);
         }
-        std::thread::sleep(BETWEEN_KILLS);
-        stop.store(true, Ordering::Relaxed);
+        writing.proceeds();
+        writing.stop.store(true, Ordering::Relaxed);
         let written = writer.join().expect("a writer without a failure");
         assert_eq!(front.stop(Signal::TERM), Some(0));
         server.kill();
@@ -250,7 +273,7 @@ fn readers_of_an_image_go_on_with_the_copy_of_another_server() {
 
 /// A mounted filesystem stays one when its server is killed and another one takes the volume.
 #[test]
-fn a_mounted_disk_goes_on_with_the_other_server_and_status_names_it() {
+fn a_mounted_disk_proceeds_with_the_other_server_and_status_names_it() {
     let Some(world) = World::new() else {
         return;
     };
