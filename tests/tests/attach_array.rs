@@ -1,5 +1,6 @@
 //! Arrays that are attached: made of files of this machine, mounted, and stopped in order.
 
+use std::io::Write;
 use std::process::Command;
 
 use outboard_tests::attachment::World;
@@ -10,6 +11,8 @@ use outboard_tests::server::Server;
 use testkit::requires;
 
 const SIZE: u64 = 64 * MIB;
+/// Looks at a member while it is written.
+const TRIES: u32 = 20;
 
 /// Two files that are a mirror.
 #[track_caller]
@@ -40,10 +43,15 @@ fn a_mirror_is_mounted_written_and_clean_after_it_was_detached() {
     let disk = format!("array({a}, {b})");
     let mount = world.mount_point();
     world.attachment(&disk).ext4().on(&mount).device();
-    std::fs::write(format!("{mount}/file"), vec![b'm'; 10 << 20]).unwrap();
-    if let Some(state) = state(&a) {
-        assert_eq!(state, "active", "it is in use");
-    }
+    // Without a write for a moment the array is clean again: on a busy machine that may be over before mdadm looks.
+    let state_in_use = || {
+        let mut file = std::fs::File::create(format!("{mount}/file")).unwrap();
+        file.write_all(&[b'm'; 10 << 20]).unwrap();
+        file.sync_all().unwrap();
+        state(&a)
+    };
+    let is_active = || state_in_use().is_none_or(|state| state == "active");
+    assert!((0..TRIES).any(|_| is_active()), "it is in use");
     let printed = world.run(&["array", "status", "--json"]).ok();
     assert!(
         printed.contains(&a) && printed.contains("in_sync"),
