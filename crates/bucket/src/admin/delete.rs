@@ -150,11 +150,13 @@ async fn finish_mark(
     (version, header): (u64, &VolumeHeader),
 ) -> Result<(), BucketError> {
     let refused = refuse_snapshots(access).await;
-    if let Err(BucketError::HasSnapshots { .. }) = &refused {
-        create_header(access, version, header).await?;
-    } else {
-        refused?;
-        return delete_object(access, mark).await;
+    match &refused {
+        Ok(()) => {}
+        Err(BucketError::HasSnapshots { .. }) => {
+            create_header(access, version, header).await?;
+        }
+        // It is tried again.
+        Err(_) => return refused,
     }
     delete_object(access, mark).await?;
     refused

@@ -36,8 +36,6 @@ const TRIES: usize = 5;
 /// How long a server may take to write its changes: it polls its index each 15 s.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const ANSWER_POLL: Duration = Duration::from_secs(2);
-/// How long a request stays, if its command is interrupted.
-const REQUEST_LIFETIME: Duration = Duration::from_secs(3 * 3600);
 
 /// How a snapshot is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -114,11 +112,15 @@ pub async fn delete_snapshot(
     on_runtime(async move { delete_snapshot_on(&access, &name).await }).await
 }
 
+/// The names of the volume that is there.
+async fn of_volume(access: &StoreAccess) -> Result<StoreAccess, BucketError> {
+    Ok(access.of(read_header(access).await?.header.id))
+}
+
 pub(crate) async fn list_snapshots_on(
     access: &StoreAccess,
 ) -> Result<Vec<BucketSnapshot>, BucketError> {
-    let header = read_header(access).await?.header;
-    let access = access.of(header.id);
+    let access = of_volume(access).await?;
     let found = IndexCheckpoints::of(&access).snapshots().await?;
     Ok(found
         .iter()
@@ -130,8 +132,7 @@ pub(crate) async fn delete_snapshot_on(
     access: &StoreAccess,
     name: &SnapshotName,
 ) -> Result<BucketSnapshot, BucketError> {
-    let header = read_header(access).await?.header;
-    let access = access.of(header.id);
+    let access = of_volume(access).await?;
     let removed = IndexCheckpoints::of(&access).remove_snapshot(name).await?;
     Ok(BucketSnapshot::of(&access, &removed))
 }
@@ -141,7 +142,7 @@ pub(crate) async fn create_snapshot_on(
     name: &SnapshotName,
     how: SnapshotOptions,
 ) -> Result<BucketSnapshot, BucketError> {
-    let access = access.of(read_header(access).await?.header.id);
+    let access = of_volume(access).await?;
     let checkpoints = IndexCheckpoints::of(&access);
     if checkpoints.find(name).await.is_ok() {
         return Err(BucketError::SnapshotExists {
@@ -216,7 +217,7 @@ async fn reach_last_log(
     if checkpoints.next_log().await? > last {
         return Ok(());
     }
-    let request = checkpoints.request_flush(REQUEST_LIFETIME).await?;
+    let request = checkpoints.request_flush().await?;
     let reached = wait_for_log(checkpoints, last).await;
     if let Err(error) = checkpoints.remove(&request).await {
         tracing::debug!("{}: a request is left for hours: {error}", access.uri);

@@ -9,11 +9,11 @@
 
 use std::time::Duration;
 
-use engine::clock;
 use slatedb::Checkpoint;
 use slatedb::admin::Admin;
 use slatedb::config::CheckpointOptions;
 
+use super::index::limited;
 use crate::error::BucketError;
 use crate::format::{FLUSH_REQUEST, PENDING, SnapshotRecord};
 use crate::snapshot_name::SnapshotName;
@@ -21,9 +21,9 @@ use crate::store::StoreAccess;
 
 /// How long a change of the manifest may take.
 const CHANGE_LIMIT: Duration = Duration::from_secs(120);
-/// How long the checkpoint of a snapshot that is being made stays, if its command is interrupted. The clock of the writer, which removes
-/// it, is at most an hour ahead.
-const PENDING_LIFETIME: Duration = Duration::from_secs(3 * 3600);
+/// How long a checkpoint of a command that makes a snapshot stays, if that is interrupted. The clock of the writer, which removes it, is
+/// at most an hour ahead.
+const COMMAND_LIFETIME: Duration = Duration::from_secs(3 * 3600);
 
 /// The checkpoints of an index.
 pub(crate) struct IndexCheckpoints<'a> {
@@ -47,18 +47,12 @@ impl<'a> IndexCheckpoints<'a> {
         Self { access, admin }
     }
 
-    async fn limited<T>(
+    fn limited<T>(
         &self,
         what: &'static str,
         work: impl Future<Output = Result<T, slatedb::Error>>,
-    ) -> Result<T, BucketError> {
-        let uri = &self.access.uri;
-        let done = clock::timeout(CHANGE_LIMIT, Box::pin(work)).await;
-        let done = done.map_err(|_| BucketError::Timeout {
-            uri: uri.clone(),
-            seconds: CHANGE_LIMIT.as_secs(),
-        })?;
-        done.map_err(|error| BucketError::index(uri, what, error))
+    ) -> impl Future<Output = Result<T, BucketError>> {
+        limited(self.access, CHANGE_LIMIT, what, work)
     }
 
     async fn all(&self) -> Result<Vec<Checkpoint>, BucketError> {
@@ -97,10 +91,8 @@ impl<'a> IndexCheckpoints<'a> {
 
     /// The snapshot of this name.
     pub(crate) async fn find(&self, name: &SnapshotName) -> Result<FoundSnapshot, BucketError> {
-        let snapshots = self.snapshots().await?.into_iter();
-        let found = snapshots
-            .into_iter()
-            .find(|snapshot| snapshot.record.name == *name);
+        let mut snapshots = self.snapshots().await?.into_iter();
+        let found = snapshots.find(|snapshot| snapshot.record.name == *name);
         found.ok_or_else(|| BucketError::NoSnapshot {
             uri: self.access.uri.clone(),
             name: name.clone(),
@@ -128,22 +120,18 @@ impl<'a> IndexCheckpoints<'a> {
 
     /// A checkpoint of what the manifest has, which expires.
     pub(crate) async fn create_pending(&self) -> Result<Checkpoint, BucketError> {
-        self.create(CheckpointOptions {
-            lifetime: Some(PENDING_LIFETIME),
-            name: Some(PENDING.to_owned()),
-            ..CheckpointOptions::default()
-        })
-        .await
+        self.create_expiring(PENDING).await
     }
 
     /// Requests that the writer writes all its changes into tables. It expires.
-    pub(crate) async fn request_flush(
-        &self,
-        lifetime: Duration,
-    ) -> Result<Checkpoint, BucketError> {
+    pub(crate) async fn request_flush(&self) -> Result<Checkpoint, BucketError> {
+        self.create_expiring(FLUSH_REQUEST).await
+    }
+
+    async fn create_expiring(&self, name: &str) -> Result<Checkpoint, BucketError> {
         self.create(CheckpointOptions {
-            lifetime: Some(lifetime),
-            name: Some(FLUSH_REQUEST.to_owned()),
+            lifetime: Some(COMMAND_LIFETIME),
+            name: Some(name.to_owned()),
             ..CheckpointOptions::default()
         })
         .await

@@ -4,6 +4,7 @@ use std::ops::Range as RunRange;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::clock;
 use slatedb::config::{
     CompactionWorkerOptions, CompactorOptions, CompressionCodec, DbReaderOptions, ScanOptions,
     Settings,
@@ -79,6 +80,21 @@ pub(crate) async fn writer_of(
         .with_db_cache(cache(), OWN_CACHE)
         .build()
         .await
+}
+
+/// Does `work` on the index, which may take so long. `what` it is, for the error.
+pub(super) async fn limited<T>(
+    access: &StoreAccess,
+    limit: Duration,
+    what: &'static str,
+    work: impl Future<Output = Result<T, slatedb::Error>>,
+) -> Result<T, BucketError> {
+    let done = clock::timeout(limit, Box::pin(work)).await;
+    let done = done.map_err(|_| BucketError::Timeout {
+        uri: access.uri.clone(),
+        seconds: limit.as_secs(),
+    })?;
+    done.map_err(|error| BucketError::index(&access.uri, what, error))
 }
 
 /// Opens the index for reading, as it is now and becomes, or at a checkpoint: nothing is written.

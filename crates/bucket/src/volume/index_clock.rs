@@ -43,9 +43,7 @@ impl IndexClock {
             instant: clock::now(),
         })
     }
-}
 
-impl IndexClock {
     /// A clock behind the newest table of the index, where this one is before it: SlateDB publishes no table that is older than those which
     /// are there, and is out of use then.
     ///

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use block::Geometry;
-use engine::{InFlight, clock};
+use engine::InFlight;
 use slatedb::{CloseReason, Db, DbReaderMode};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
 use super::checkpoints::{FoundSnapshot, IndexCheckpoints};
 use super::close::{CloseGuard, refuse_own};
-use super::index::{IndexHandle, reader_of, writer_of};
+use super::index::{IndexHandle, limited, reader_of, writer_of};
 use super::index_clock::{IndexClock, last_tick};
 use super::memory::VolumeMemory;
 use super::publish::FlushRequests;
@@ -104,18 +104,11 @@ pub(super) const fn geometry(size: u64, read_only: bool) -> Geometry {
     geometry
 }
 
-async fn limited<T>(
+fn opened<T>(
     access: &StoreAccess,
     work: impl Future<Output = Result<T, slatedb::Error>>,
-) -> Result<T, BucketError> {
-    let timeout = |_| BucketError::Timeout {
-        uri: access.uri.clone(),
-        seconds: OPEN_LIMIT.as_secs(),
-    };
-    let done = clock::timeout(OPEN_LIMIT, Box::pin(work))
-        .await
-        .map_err(timeout)?;
-    done.map_err(|error| BucketError::index(&access.uri, "open", error))
+) -> impl Future<Output = Result<T, BucketError>> {
+    limited(access, OPEN_LIMIT, "open", work)
 }
 
 /// Opens the index for reading: the index of this volume, and its generation.
@@ -141,7 +134,7 @@ async fn open_reader_in(
     header: &VolumeHeader,
     mode: DbReaderMode,
 ) -> Result<(IndexHandle, u32), BucketError> {
-    let reader = limited(access, reader_of(access, mode)).await?;
+    let reader = opened(access, reader_of(access, mode)).await?;
     let index = IndexHandle::Reader(Arc::new(reader));
     match check_meta(access, &index, header).await {
         Ok(generation) => Ok((index, generation)),
@@ -159,7 +152,7 @@ async fn open_writer(
 ) -> Result<(IndexHandle, u32), BucketError> {
     let mut clock = IndexClock::new();
     loop {
-        let db = limited(access, writer_of(access, clock.clone())).await?;
+        let db = opened(access, writer_of(access, clock.clone())).await?;
         let index = IndexHandle::Writer(db.clone());
         let manifest = db.status().current_manifest;
         if let Some(behind) = clock.behind_tables(&manifest) {
@@ -209,7 +202,7 @@ async fn begin_generation(
         db.put(META_KEY, meta.encode()).await?;
         db.flush().await
     };
-    limited(access, work).await?;
+    opened(access, work).await?;
     Ok(generation)
 }
 
@@ -219,7 +212,7 @@ async fn check_meta(
     index: &IndexHandle,
     header: &VolumeHeader,
 ) -> Result<u32, BucketError> {
-    let Some(bytes) = limited(access, index.meta()).await? else {
+    let Some(bytes) = opened(access, index.meta()).await? else {
         return Ok(0);
     };
     let meta = IndexMeta::decode(&bytes).map_err(|source| BucketError::Meta {
