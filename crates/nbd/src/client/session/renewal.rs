@@ -79,9 +79,11 @@ impl Session {
 
     /// Gives the renewal up if it has waited for too long. The connections go on as they are.
     fn limit_renewal(&mut self, now: Instant) {
-        let since = self.renewal.as_ref().map(|renewal| renewal.since);
-        let after = since.map(|since| now.saturating_duration_since(since));
-        if let Some(after) = after.filter(|after| *after >= self.config.request_timeout) {
+        let Some(renewal) = &self.renewal else {
+            return;
+        };
+        let after = now.saturating_duration_since(renewal.since);
+        if after >= self.config.request_timeout {
             let target = self.target.clone();
             self.renewal_over(Err(ClientError::NotRenewed { target, after }));
         }
