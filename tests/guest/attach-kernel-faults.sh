@@ -10,14 +10,17 @@ uri="nbd://10.0.2.2:$DISK/"
 
 nothing_left() {
     name=${device#/dev/}
-    test ! -e "/sys/block/$name/pid"
-    test "$(cat "/sys/block/$name/size")" = 0
-    test ! -e /mnt/disk
-    if pidof outboard; then
-        echo "a process is left behind"
+    for what in "/sys/block/$name/pid" /mnt/disk $(pidof outboard) $(find /run -type f); do
+        if [ -e "$what" ] || [ -e "/proc/$what" ]; then
+            echo "left behind: $what"
+            exit 1
+        fi
+    done
+    sectors=$(cat "/sys/block/$name/size")
+    if [ "$sectors" != 0 ]; then
+        echo "$name still has $sectors sectors"
         exit 1
     fi
-    test -z "$(find /run -type f)"
 }
 
 device=$(outboard attach "$uri" --via kernel)

@@ -140,7 +140,7 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
             })
         }
         Command::Delete(args) => delete_volume(args, format).await,
-        Command::Snapshot(command) => run_snapshot(command, format).await,
+        Command::Snapshot(command) => Box::pin(run_snapshot(command, format)).await,
         Command::Check(args) => {
             let what = CheckOptions { data: args.data };
             let report = check(&args.target.uri, &args.target.options(), what).await;
