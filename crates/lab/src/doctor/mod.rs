@@ -43,6 +43,7 @@ pub mod load;
 mod readahead;
 mod server_report;
 mod stage;
+mod suspects;
 mod text;
 mod verdict;
 mod wire;

@@ -10,12 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
 use super::examination::PASSED;
+use super::suspects::{find_suspects, moved};
 use super::{Bound, Cause, Evidence, Examination, Stage, Substitution};
 use super::{wire, wording};
 use crate::units::Rate;
 
 /// A target that reaches this part of a bound is at it.
-const AT: f64 = 0.9;
+pub(super) const AT: f64 = 0.9;
 /// A target that reaches this part of a bound is near it: that decides where nothing else is possible.
 pub(super) const NEAR: f64 = 0.7;
 /// A target that reaches this part of a bound is at it beyond doubt.
@@ -293,8 +294,18 @@ impl<'a> Analysis<'a> {
             is_other && bound.part == Stage::Server && bound.is_of_processor()
         };
         let ends = ends.filter(|bound| !waits(bound));
-        let bounded: BTreeSet<Stage> = ends.chain(more).map(|bound| bound.part).collect();
+        let mut bounded: BTreeSet<Stage> = ends.chain(more).map(|bound| bound.part).collect();
+        // Encryption is work of the two ends' processors, and of nothing else.
+        if self.has_idle_processor(Stage::Client) && self.has_idle_processor(Stage::Server) {
+            bounded.insert(Stage::Cipher);
+        }
         self.suspects.difference(&bounded).copied().collect()
+    }
+
+    /// Whether the busiest thread of this end is known, and could have done far more.
+    fn has_idle_processor(&self, part: Stage) -> bool {
+        let bound = self.least(|bound| bound.part == part && bound.is_of_processor());
+        bound.is_some_and(|bound| !self.is_near(bound))
     }
 
     /// Why the only part that is named is the limit.
@@ -426,56 +437,6 @@ impl<'a> Analysis<'a> {
         let more = f64::from(depth) / f64::from(self.examination.job.depth);
         sub.rate.0 >= bound.rate.0 * more * AT
     }
-}
-
-fn moved(examination: &Examination) -> Vec<&Substitution> {
-    let helped = |sub: &&Substitution| Effect::of(examination, sub) == Effect::Moved;
-    let mut moved: Vec<_> = examination.substitutions.iter().filter(helped).collect();
-    moved.sort_by_key(|sub| sub.replaced.len());
-    moved
-}
-
-/// Of the suspects, those that were out each time that it helped. More at once helps against any wait, so
-/// it makes the queue suspect and rules nothing out; and where two different things help, each of the two is
-/// part of it.
-fn find_suspects(examination: &Examination, mut suspects: BTreeSet<Stage>) -> BTreeSet<Stage> {
-    let queue = [Stage::Queue];
-    let deeper = |sub: &&Substitution| sub.replaced == queue;
-    let all = moved(examination);
-    let subs = examination.substitutions.iter();
-    let mut deeper_subs = subs.filter(|sub| sub.replaced == queue);
-    let queue_helps = deeper_subs.any(|sub| {
-        let effect = Effect::of(examination, sub);
-        matches!(effect, Effect::Moved | Effect::Unclear)
-    });
-    let queue_suspected = suspects.contains(&Stage::Queue);
-    let is_evidence = |sub: &&Substitution| !deeper(sub) && !is_passing(examination, sub);
-    for sub in all.into_iter().filter(is_evidence) {
-        let both: BTreeSet<Stage> = suspects
-            .iter()
-            .filter(|part| sub.replaced.contains(part) || sub.perhaps.contains(part))
-            .copied()
-            .collect();
-        if !both.is_empty() {
-            suspects = both;
-        }
-    }
-    if queue_helps && queue_suspected {
-        suspects.insert(Stage::Queue);
-    }
-    suspects
-}
-
-/// Whether the parts are not known to have been out, and a processor that the target had to itself in full carried more
-/// than it can: what it got, or what a request takes of it, has changed meanwhile.
-fn is_passing(examination: &Examination, sub: &Substitution) -> bool {
-    let carried_more = |bound: &Bound| {
-        bound.is_of_processor()
-            && !sub.replaced.contains(&bound.part)
-            && examination.rate.0 >= bound.rate.0 * AT
-            && sub.rate.0 > bound.rate.0 * PASSED
-    };
-    !sub.sure && examination.bounds.iter().any(carried_more)
 }
 
 /// Whether a thread of the part waits for a core most of the time.

@@ -81,6 +81,22 @@ fn sshfs_with_a_busy_ssh_is_held_by_the_processor_of_that_end() {
     assert_eq!(diagnose(&sshfs).limiter, [Stage::Server]);
 }
 
+/// Three parts were named. Encryption is work of a processor, and both had time to spare.
+#[test]
+fn sshfs_between_two_ends_with_time_to_spare_is_not_held_by_its_cipher() {
+    let mut sshfs = way(&OVER_SSH, 56.3);
+    let busy = |part, running| {
+        let bound = Bound::busy(part, rate(56.3), cpu(running, 0.0, None));
+        bound.expect("it is not idle")
+    };
+    sshfs.bounds = vec![wire(), alone(Stage::Disk, 85.6), busy(Stage::Client, 0.3)];
+    sshfs.substitutions = vec![without(&[Stage::Disk], 56.3)];
+    let with_client = [Stage::Cipher, Stage::Protocol, Stage::Server];
+    assert_eq!(diagnose(&sshfs).limiter, with_client);
+    sshfs.bounds.push(busy(Stage::Server, 0.2));
+    assert_eq!(diagnose(&sshfs).limiter, [Stage::Protocol, Stage::Server]);
+}
+
 #[test]
 fn gvfs_is_held_by_its_client() {
     let mut gvfs = way(&REMOTE, 13.9);

@@ -270,3 +270,27 @@ fn a_rate_of_few_requests_says_how_uncertain_it_is() {
         e.remarks
     );
 }
+
+/// The disk was named: a null export takes less of the processor for each request, so that it carried more with the quota of
+/// the server used up.
+#[test]
+fn a_server_at_its_quota_is_not_acquitted_by_an_export_that_costs_it_less() {
+    let throttled = CpuUse {
+        quota: Some(Quota {
+            file: "/sys/fs/cgroup/nbd.slice/cpu.max".into(),
+            cores: 0.01,
+            throttled: 1.0,
+        }),
+        ..cpu(0.01, 0.0, None)
+    };
+    let mut e = way(&OURS, 4.0);
+    e.bounds = vec![
+        Bound::busy(Stage::Server, e.rate, throttled).expect("it is not idle"),
+        Bound::busy(Stage::Client, e.rate, cpu(0.05, 0.0, None)).expect("it is not idle"),
+    ];
+    e.substitutions = vec![without(&[Stage::Disk], 9.0)];
+    assert_eq!(diagnose(&e).limiter, [Stage::Server]);
+    // With time to spare, the server did not carry more than it can.
+    e.bounds[0] = Bound::busy(Stage::Server, e.rate, cpu(0.3, 0.0, None)).expect("it is not idle");
+    assert_eq!(diagnose(&e).limiter, [Stage::Disk]);
+}
