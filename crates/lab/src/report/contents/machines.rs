@@ -61,7 +61,7 @@ fn agent(agent: &AgentRecord) -> ReportBlock {
         agent.clock_offset_ns as f64 / 1e9,
         agent.clock_error.0 as f64 / 1e6,
     );
-    let clock = format!("{ahead:.3} s ahead of ours, known to {error:.3} ms");
+    let clock = format!("{ahead:.2} s ahead of ours, known to {error:.2} ms");
     let mut items = hardware(machine);
     items.extend([item("clock", clock), item("outboard", &agent.outboard)]);
     ReportBlock::Facts {

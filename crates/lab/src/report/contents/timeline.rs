@@ -142,12 +142,13 @@ pub(super) fn rows(courses: &[(&Timeline, f64)]) -> Vec<Vec<String>> {
     rows.collect()
 }
 
-/// Four significant digits at most, without what a float adds.
+/// Without what a float adds, and with three digits after the point only where a zero stands before it: some read them as
+/// thousands.
 fn figure(value: f64) -> String {
     let size = value.abs();
     let text = match size {
         size if size >= 1000.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.2}"),
+        size if size >= 1.0 => format!("{value:.2}"),
         _ => format!("{value:.4}"),
     };
     match text.contains('.') {

@@ -179,10 +179,11 @@ fn no_rigged_system_gets_a_wrong_verdict() {
         );
         let right = of_grade(Grade::Right).len() as f64 / all.len() as f64;
         let vague = of_grade(Grade::Vague).len() as f64 / all.len() as f64;
-        // The server's processor and disk are not seen without an agent on its machine.
-        let (right_min, vague_max) = match access.is_here || access.agent {
-            true => (0.9, 0.02),
-            false => (0.55, 0.1),
+        // The server's processor and disk are not seen without an agent on its machine: then a null export separates most.
+        let (right_min, vague_max) = match (access.is_here || access.agent, access.null_export) {
+            (true, _) => (0.9, 0.02),
+            (false, true) => (0.8, 0.015),
+            (false, false) => (0.58, 0.07),
         };
         assert!(
             right >= right_min && vague <= vague_max,
@@ -216,31 +217,43 @@ fn a_server_is_named_with_its_cause() {
     }
 }
 
-/// What is advised is applied: the limiter is removed, or as many requests as advised are in flight. An agent and a null export see enough for a prediction.
+/// What is advised is applied: the limiter is removed, or as many requests as advised are in flight. Where a part was not
+/// measured, what is predicted is an upper limit.
 #[test]
 fn the_next_bottleneck_is_the_one_that_is_met_and_at_its_rate() {
-    let (name, access) = ACCESSES[4];
-    let (mut right, mut wrong) = (0, Vec::new());
-    for one in judged(name, access) {
-        let (system, truth, verdict) = &one;
-        let Some(next) = verdict.next.as_ref() else {
-            continue;
-        };
-        // Of a server's own limits nothing is known before they are met.
-        let (second, carries) = match truth {
-            Limiter::Queue => system.limiter_with(next.times),
-            _ => system.without(*truth).limiter(),
-        };
-        let is_hidden = matches!(second, Limiter::Waits | Limiter::ExportWaits);
-        if verdict.limiter != [truth.stage()] || is_hidden {
-            continue;
+    for (name, access) in ACCESSES {
+        let (mut right, mut wrong) = (0, Vec::new());
+        for one in judged(name, access) {
+            let (system, truth, verdict) = &one;
+            let Some(next) = verdict.next.as_ref() else {
+                continue;
+            };
+            // Of a server's own limits nothing is known before they are met.
+            let (second, carries) = match truth {
+                Limiter::Queue => system.limiter_with(next.times),
+                _ => system.without(*truth).limiter(),
+            };
+            let is_hidden = matches!(second, Limiter::Waits | Limiter::ExportWaits);
+            if verdict.limiter != [truth.stage()] || is_hidden {
+                continue;
+            }
+            let reached = rate(carries).0 / next.rate.0;
+            let is_right = match next.unknown.is_empty() {
+                true => {
+                    (reached - 1.0).abs() <= 0.15
+                        && next.part.is_none_or(|part| part == second.stage())
+                }
+                false => reached <= 1.15,
+            };
+            match is_right {
+                true => right += 1,
+                false => wrong.push(format!("{} {next:?}", line(&one))),
+            }
         }
-        let is_right = (next.rate.0 / rate(carries).0 - 1.0).abs() <= 0.15
-            && next.part.is_none_or(|part| part == second.stage());
-        match is_right {
-            true => right += 1,
-            false => wrong.push(format!("{} {next:?}", line(&one))),
-        }
+        assert!(right > 500, "{name}: only {right} predictions");
+        assert!(
+            wrong.len() * 200 <= right,
+            "{name}: {right} right, but {wrong:#?}"
+        );
     }
-    assert!(wrong.len() * 20 <= right, "{right} right, but {wrong:#?}");
 }

@@ -338,6 +338,8 @@ impl System {
         e.bounds.extend(Bound::busy(Stage::Client, e.rate, busy));
         let access = self.access;
         if !access.is_here && !access.agent {
+            e.note_unmeasured(Stage::Server, "no agent");
+            e.note_unmeasured(Stage::Disk, "no agent");
             return;
         }
         let computes = target / self.rate_of(Limiter::Server) * scatter.of(0.97);
