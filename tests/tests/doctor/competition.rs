@@ -17,7 +17,7 @@ use super::files::fill;
 use super::network::{Network, can_make_networks};
 use super::servers::start;
 use super::{
-    SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor, doctor_in, limiter, names,
+    AnswerGrade, SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor, doctor_in, limiter, names,
     runs_long_tests,
 };
 
@@ -60,15 +60,16 @@ fn predicted(verdict: &Value) -> f64 {
     next.unwrap_or_else(|| panic!("nothing is predicted: {verdict:#}"))
 }
 
-/// Once the advice is applied, the rate is what `before` predicts, within 15 %, in an answer of which `is_met` holds, too.
+/// Once the advice is applied, the rate is what `before` predicts, within 15 %, in an answer that `grade` calls right.
 #[track_caller]
 pub(super) fn assert_predicted(
     before: &Value,
-    is_met: impl Fn(&Value) -> bool,
+    grade: impl Fn(&Value) -> AnswerGrade,
     applied: impl FnMut(u32) -> Command,
 ) {
     let wanted = predicted(before);
-    let right = |all: &Value| is_met(&all[0]) && (rate(&all[0]) / wanted - 1.0).abs() <= 0.15;
+    let is_reached = |one: &Value| (rate(one) / wanted - 1.0).abs() <= 0.15;
+    let right = |all: &Value| grade(&all[0]).max(AnswerGrade::of(is_reached(&all[0])));
     if let Err(wrong) = diagnoses_until((SECONDS, SECONDS_MAX), right, applied) {
         let found = wrong.iter().map(|all| (rate(&all[0]), limiter(&all[0])));
         let found: Vec<_> = found.collect();
@@ -76,10 +77,22 @@ pub(super) fn assert_predicted(
     }
 }
 
+/// Of a verdict, where the disk limits for the reason `wanted`, or for none that is known if that is empty. A verdict without
+/// a reason is not wrong, but says less than is known.
+fn grade_of_cause(verdict: &Value, wanted: &str) -> AnswerGrade {
+    let found = cause(verdict);
+    let of_cause = match found.is_empty() {
+        _ if found == wanted => AnswerGrade::Right,
+        true => AnswerGrade::Undecided,
+        false => AnswerGrade::Wrong,
+    };
+    AnswerGrade::of_parts(verdict, &["disk"]).max(of_cause)
+}
+
 /// Runs the doctor until the cause is this one.
 #[track_caller]
 fn names_cause(wanted: &str, command: impl FnMut(u32) -> Command) -> Value {
-    let right = |all: &Value| limiter(&all[0]) == ["disk"] && cause(&all[0]) == wanted;
+    let right = |all: &Value| grade_of_cause(&all[0], wanted);
     let found = diagnoses_until((SECONDS, SECONDS_MAX), right, command);
     let all = found.unwrap_or_else(|wrong| panic!("{wanted:?} was not named but: {wrong:#?}"));
     all[0].clone()
@@ -101,7 +114,7 @@ fn another_client_is_named_and_what_is_there_without_it() {
     let named = format!("process {} (fio)", other.id());
     assert!(sentence.contains(&named), "{sentence}");
     drop(other);
-    assert_predicted(&found, |_| true, command);
+    assert_predicted(&found, |_| AnswerGrade::Right, command);
 }
 
 #[test]
@@ -166,26 +179,28 @@ fn other_client_of_mount_is_named(by: By) {
     let point = world.mount_point();
     world.attachment(&uri).on(&point).ext4().device();
     fill(&Path::new(&point).join("film"), 32);
-    let run = |right: &dyn Fn(&Value) -> bool| {
-        let found = diagnoses_until((SECONDS * 2, SECONDS_MAX), right, |seconds| {
+    let run = |grade: &dyn Fn(&Value) -> AnswerGrade| {
+        let found = diagnoses_until((SECONDS * 2, SECONDS_MAX), grade, |seconds| {
             doctor_in(&world, &folder, seconds, &[&point, "--write"])
         });
         drop(found.unwrap_or_else(|wrong| panic!("{wrong:#?}")));
     };
-    let both = |all: &Value, is_right: &dyn Fn(&Value) -> bool| {
-        (0..2).all(|at| limiter(&all[at]) == ["disk"] && is_right(&all[at]))
+    let both = |all: &Value, grade: &dyn Fn(&Value) -> AnswerGrade| {
+        let of_one = |at: usize| AnswerGrade::of_parts(&all[at], &["disk"]).max(grade(&all[at]));
+        of_one(0).max(of_one(1))
     };
     // Its own connections are not another client.
-    run(&|all| both(all, &|one| others(one).is_empty()));
+    run(&|all| both(all, &|one| grade_of_cause(one, "")));
     let other = reader(&uri);
     let named = match by {
         By::Unix => format!("process {} (fio)", other.id()),
         _ => "127.0.0.1".to_owned(),
     };
     run(&|all| {
-        both(all, &|one| {
-            let others = others(one);
-            others.len() == 1 && others[0].starts_with(&named)
+        both(all, &|one| match others(one).as_slice() {
+            [] => grade_of_cause(one, "other_clients"),
+            [only] if only.starts_with(&named) => AnswerGrade::Right,
+            _ => AnswerGrade::Wrong,
         })
     });
     drop(other);
@@ -230,7 +245,7 @@ fn the_slow_disk_of_a_stripe_is_named_and_what_a_faster_one_brings() {
     let replaced = STRIPE.replace("8M/s", "40M/s");
     assert_predicted(
         &found,
-        |_| true,
+        |_| AnswerGrade::Right,
         |seconds| doctor(&folder, seconds, &[&replaced]),
     );
 }
@@ -253,7 +268,7 @@ fn the_slow_disk_of_a_servers_stripe_is_named() {
 
 /// A mirror of a disk of this machine and one of another server that takes so much, mounted; the verdicts on reads and writes.
 #[track_caller]
-fn mirror_verdicts(remote: &str, right: impl Fn(&Value) -> bool) -> Option<Value> {
+fn mirror_verdicts(remote: &str, grade: impl Fn(&Value) -> AnswerGrade) -> Option<Value> {
     let world = World::new()?;
     if !requires::all(&[requires::command("fio")]) {
         return None;
@@ -270,7 +285,7 @@ fn mirror_verdicts(remote: &str, right: impl Fn(&Value) -> bool) -> Option<Value
     let (_server, uri) = start(&folder, serve, "m");
     let point = world.mount_point();
     world.attachment(&uri).on(&point).ext4().device();
-    let found = diagnoses_until((SECONDS, SECONDS_MAX), right, |seconds| {
+    let found = diagnoses_until((SECONDS, SECONDS_MAX), grade, |seconds| {
         doctor_in(&world, &folder, seconds, &[&point, "--write"])
     });
     world.run(&["detach", &point]).ok();
@@ -284,7 +299,10 @@ fn the_slow_remote_half_of_a_mirror_is_named_for_writes() {
     }
     let _alone = alone();
     let remote = "throttle(memory(192M), write-bytes=10M/s)";
-    let right = |all: &Value| cause(&all[1]) == "slow_member" && cause(&all[0]) != "slow_member";
+    let right = |all: &Value| match cause(&all[0]) {
+        "slow_member" => AnswerGrade::Wrong,
+        _ => grade_of_cause(&all[1], "slow_member"),
+    };
     let Some(all) = mirror_verdicts(remote, right) else {
         return;
     };
@@ -305,7 +323,11 @@ fn a_remote_half_that_only_reads_slowly_is_not_named() {
         let slow = |index: usize| cause(&all[index]) == "slow_member";
         // The server reports its members.
         let members = &all[1]["examination"]["served"]["members"];
-        !slow(0) && !slow(1) && members.as_array().is_some_and(|all| all.len() == 2)
+        let has_both = members.as_array().is_some_and(|all| all.len() == 2);
+        match slow(0) || slow(1) {
+            true => AnswerGrade::Wrong,
+            false => AnswerGrade::of(has_both),
+        }
     };
     mirror_verdicts(remote, right);
 }

@@ -10,7 +10,7 @@ use outboard_tests::server::{By, LIMIT, Server};
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{alone, doctor, doctor_in, names, runs_long_tests};
+use super::{alone, doctor, doctor_in, limiter, names, runs_long_tests};
 
 /// Data that no filesystem keeps as a hole.
 pub(super) fn fill(path: &Path, mib: usize) {
@@ -118,6 +118,8 @@ fn a_slow_protocol_is_named_and_not_the_disk_or_the_wire() {
     let ssh = Ssh::new(&folder);
     let parts = ["client", "cipher", "protocol", "server"];
     let told = names(&parts, |seconds| doctor(&folder, seconds, &[&ssh.mount]));
+    let named = limiter(&told);
+    assert!(named.len() <= 2, "{told:#}");
     let about = told["examination"]["about"].to_string();
     assert!(about.contains("fuse.sshfs"), "{about}");
     // The file is on this machine, so both the disk and the wire could be measured by themselves.

@@ -7,7 +7,9 @@ use serde_json::Value;
 use testkit::proc::Process;
 use testkit::requires;
 
-use super::{SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor_in, limiter, runs_long_tests};
+use super::{
+    AnswerGrade, SECONDS, SECONDS_MAX, alone, diagnoses_until, doctor_in, limiter, runs_long_tests,
+};
 
 /// What is mounted, and where.
 struct Mounted {
@@ -27,11 +29,11 @@ impl Mounted {
         Some(Self { world, point })
     }
 
-    /// Its verdicts until they are `right`: on reads, on writes, and on flushed writes where a flush is slow.
+    /// Its verdicts until `grade` calls them right: on reads, on writes, and on flushed writes where a flush is slow.
     #[track_caller]
-    fn verdicts(&self, right: impl Fn(&Value) -> bool) -> Value {
+    fn verdicts(&self, grade: impl Fn(&Value) -> AnswerGrade) -> Value {
         let folder = Folder::new();
-        let found = diagnoses_until((SECONDS, SECONDS_MAX), right, |seconds| {
+        let found = diagnoses_until((SECONDS, SECONDS_MAX), grade, |seconds| {
             doctor_in(&self.world, &folder, seconds, &[&self.point, "--write"])
         });
         found.unwrap_or_else(|wrong| panic!("{wrong:#?}"))
@@ -50,7 +52,12 @@ fn names_flush(verdict: &Value) -> bool {
 /// A flush of 80 ms is named with its time, and is the limiter of neither reads nor writes.
 #[track_caller]
 fn names_the_flush_of(mounted: Mounted) {
-    let all = mounted.verdicts(|all| names_flush(&all[2]) && !names_flush(&all[1]));
+    // Without a third verdict, the flush was not measured or is not slow.
+    let all = mounted.verdicts(|all| match names_flush(&all[1]) {
+        true => AnswerGrade::Wrong,
+        false if all[2].is_null() => AnswerGrade::Undecided,
+        false => AnswerGrade::of_parts(&all[2], &["flush"]),
+    });
     let flushed = &all[2];
     assert_eq!(flushed["examination"]["is_flushed"].as_bool(), Some(true));
     let nanos = flushed["examination"]["flush"]["flush"].as_u64();
@@ -89,7 +96,10 @@ fn a_disk_with_slow_writes_has_no_slow_flush() {
     }
     let _alone = alone();
     if let Some(mounted) = Mounted::new("delay(memory(192M), write=60ms)") {
-        let all = mounted.verdicts(|all| all[2].is_null() && !names_flush(&all[1]));
+        let all = mounted.verdicts(|all| match all[2].is_null() && !names_flush(&all[1]) {
+            true => AnswerGrade::Right,
+            false => AnswerGrade::Wrong,
+        });
         assert!(all[1]["examination"]["flush"].is_object());
         mounted.end();
     }
@@ -110,7 +120,7 @@ fn a_mount_that_flushes_each_write_is_limited_by_the_flush() {
     let mut done = Process::start(&mut remount).expect("mount");
     let status = done.wait(outboard_tests::server::LIMIT).expect("its end");
     assert!(status.success());
-    let all = mounted.verdicts(|all| names_flush(&all[1]));
+    let all = mounted.verdicts(|all| AnswerGrade::of_parts(&all[1], &["flush"]));
     let evidence = all[1]["verdict"]["evidence"].to_string();
     assert!(evidence.contains("flushed for"), "{evidence}");
     mounted.end();
