@@ -23,6 +23,18 @@ nothing_left() {
     fi
 }
 
+has() {
+    grep -q "$1" /tmp/said || {
+        cat /tmp/said
+        echo "'$1' is not in what was printed"
+        exit 1
+    }
+}
+status_has() {
+    outboard status >/tmp/said
+    has "$1"
+}
+
 device=$(outboard attach "$uri" --via kernel)
 mkfs.ext4 -q -F "$device"
 outboard detach "$device"
@@ -45,7 +57,7 @@ if outboard detach /mnt/disk --timeout 3 2>/tmp/said; then
     exit 1
 fi
 cat /tmp/said
-grep -q lost /tmp/said
+has lost
 nothing_left
 
 echo "@start DISK"
@@ -60,35 +72,43 @@ nothing_left
 # dials one server after the other would dial the second one for another 15 s.
 dd if=/dev/urandom of=/tmp/one.img bs=64k count=64 2>/dev/null
 cp /tmp/one.img /tmp/two.img
+# The copy "$1" on port "$2", until it can be reached.
 serve_copy() {
     outboard serve --config "/tmp/$1.toml" >"/tmp/$1.log" 2>&1 &
     echo $! >"/tmp/$1.pid"
+    for _ in $(seq 60); do
+        outboard ls "nbd://127.0.0.1:$2" >/dev/null 2>&1 && return 0
+        sleep 0.5
+    done
+    cat "/tmp/$1.log"
+    echo "the server of $1 does not listen"
+    exit 1
 }
 for copy in one:7001 two:7002; do
     name=${copy%:*}
+    port=${copy#*:}
     cat >"/tmp/$name.toml" <<EOF
-listen = ["127.0.0.1:${copy#*:}"]
+listen = ["127.0.0.1:$port"]
 [[export]]
 name = "root"
 disk = "/tmp/$name.img"
 read_only = true
 identity = "golden-1"
 EOF
-    serve_copy "$name"
+    serve_copy "$name" "$port"
 done
 pair="nbd://127.0.0.1:7001,127.0.0.1:7002/root"
 if outboard attach "$pair" --via kernel 2>/tmp/said; then
     echo "the kernel's client took two servers for writing"
     exit 1
 fi
-grep -q read-only /tmp/said
+has read-only
 device=$(outboard attach "$pair" --via kernel --read-only --wait 20)
-outboard status | grep -q "server nbd://127.0.0.1:7001/root"
+status_has "server nbd://127.0.0.1:7001/root"
 kill -9 "$(cat /tmp/one.pid)"
 cmp /tmp/two.img "$device"
-outboard status | grep -q "server nbd://127.0.0.1:7002/root"
-serve_copy one
-sleep 2
+status_has "server nbd://127.0.0.1:7002/root"
+serve_copy one 7001
 kill -STOP "$(cat /tmp/two.pid)"
 echo 3 >/proc/sys/vm/drop_caches
 started=$(cut -d. -f1 /proc/uptime)
