@@ -17,6 +17,7 @@ mod help;
 mod inspect;
 mod lab;
 mod lab_bad_input;
+mod lab_ceiling;
 mod lab_exports;
 mod lab_permissions;
 mod lab_places;
