@@ -123,6 +123,7 @@ pub(super) fn begun(session: &DoctorSession<'_>, about: String, way: Vec<Stage>)
         agent: session.watcher.as_ref().map(Watcher::place),
         is_own_server: false,
         connect: None,
+        greeting: None,
         wire: None,
         served: None,
         readahead: None,

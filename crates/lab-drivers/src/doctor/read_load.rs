@@ -23,6 +23,7 @@ use nodes::{File, Null};
 
 use super::disk::ExaminedDisk;
 use super::session::DoctorSession;
+use super::wire::{ProbeTimes, probe_until};
 use crate::DriverError;
 use crate::runtime::on_engine;
 
@@ -87,8 +88,8 @@ pub(super) struct ReadResult {
     pub(super) requests: u64,
     pub(super) client: Option<CpuUse>,
     pub(super) server: Option<CpuUse>,
-    /// The times that connecting took meanwhile.
-    pub(super) connect: Vec<Nanos>,
+    /// What new connections took meanwhile.
+    pub(super) probed: ProbeTimes,
 }
 
 impl ReadResult {
@@ -214,7 +215,7 @@ impl Run {
         let Watched {
             first,
             last,
-            connect,
+            probed,
         } = watched;
         let between = |from: std::time::Instant, to: std::time::Instant| {
             Nanos::from_duration(to.saturating_duration_since(from))
@@ -230,7 +231,7 @@ impl Run {
             requests: self.begun.get(),
             client: last.own.since(&first.own, elapsed),
             server: last.server.since(&first.server, elapsed),
-            connect,
+            probed,
         })
     }
 
@@ -272,16 +273,16 @@ impl Run {
         clock::sleep(ramp).await;
         let first = self.look(measure);
         let end = start + measure.time;
-        let connect = match measure.probe {
-            Some(address) => super::wire::connect_times(address, end).await,
-            None => Vec::new(),
+        let probed = match measure.probe {
+            Some(address) => probe_until(address, true, end).await,
+            None => ProbeTimes::default(),
         };
         let mut until = pin!(clock::sleep(end.saturating_duration_since(clock::now())));
         until.as_mut().await;
         Watched {
             first,
             last: self.look(measure),
-            connect,
+            probed,
         }
     }
 
@@ -300,7 +301,7 @@ impl Run {
 struct Watched {
     first: LoadCounters,
     last: LoadCounters,
-    connect: Vec<Nanos>,
+    probed: ProbeTimes,
 }
 
 struct LoadCounters {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use lab::agent::Side;
 use lab::doctor::{
-    Bound, ConnectTimes, DoctorJob, Examination, OwnClients, ServedUse, Stage, Substitution,
-    needs_pairs,
+    Bound, ConnectTimes, DoctorJob, Examination, GreetingTimes, OwnClients, ServedUse, Stage,
+    Substitution, needs_pairs,
 };
-use lab::units::{Nanos, Rate};
-use nbd::client::{ClientConfig, Target, list};
+use lab::units::Rate;
+use nbd::client::{ClientConfig, Target, describe, list};
 
 use super::bare_wire;
 use super::cipher_share::Ciphers;
@@ -23,7 +23,7 @@ use super::server::RemoteServer;
 use super::session::DoctorSession;
 use super::stripe::each_alone;
 use super::watcher::WatchedSpan;
-use super::wire;
+use super::wire::{self, ProbeTimes};
 use crate::DriverError;
 use crate::runtime::on_engine;
 
@@ -75,7 +75,7 @@ struct NullRun {
 #[derive(Debug, Clone)]
 pub(super) struct PlainRead {
     pub(super) measured: ReadResult,
-    connect_idle: Vec<Nanos>,
+    idle: ProbeTimes,
     pub(super) span: WatchedSpan,
     /// What its server did meanwhile, where it is ours.
     served: Option<ServedUse>,
@@ -134,12 +134,12 @@ impl<'a, 'b> Remote<'a, 'b> {
             .far
             .address
             .filter(|address| !address.ip().is_loopback());
-        let connect_idle = match over_a_wire {
-            Some(address) => wire::idle(address)?,
-            None => Vec::new(),
+        let idle = match over_a_wire {
+            Some(address) => wire::idle(address, true)?,
+            None => ProbeTimes::default(),
         };
         let how = Measure {
-            probe: over_a_wire.filter(|_| !connect_idle.is_empty()),
+            probe: over_a_wire.filter(|_| !idle.connect.is_empty()),
             ..self.measure(self.session.job)
         };
         let port = self.far.address.map(|address| address.port());
@@ -161,7 +161,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         Ok(PlainRead {
             served: served.or_else(far),
             measured,
-            connect_idle,
+            idle,
             span: WatchedSpan::new(watcher, before, after),
         })
     }
@@ -237,7 +237,8 @@ impl<'a, 'b> Remote<'a, 'b> {
         plain: &PlainRead,
     ) -> Result<Ciphers, DriverError> {
         e.served.clone_from(&plain.served);
-        e.is_own_server = self.far.is_own() || plain.span.is_own_server();
+        e.is_own_server =
+            self.far.is_own() || plain.span.is_own_server() || self.describes_itself_as_own()?;
         e.bounds.extend(
             plain
                 .span
@@ -278,8 +279,9 @@ impl<'a, 'b> Remote<'a, 'b> {
         let is_idle = client.is_none_or(|cpu| cpu.utilisation() < IDLE_CLIENT);
         // A client that is busy notices late that it is connected.
         if is_idle {
-            let (idle, loaded) = (plain.connect_idle.clone(), plain.measured.connect.clone());
-            e.connect = ConnectTimes::new(idle, loaded);
+            let (idle, loaded) = (plain.idle.clone(), plain.measured.probed.clone());
+            e.connect = ConnectTimes::new(idle.connect, loaded.connect);
+            e.greeting = GreetingTimes::new(idle.greeting, loaded.greeting);
         }
         // What a link says of itself is passed by none, but other links may follow.
         let link = wire::link_bound(address.ip());
@@ -408,6 +410,13 @@ impl<'a, 'b> Remote<'a, 'b> {
         let without = Substitution { perhaps, ..without };
         self.add(e, without, opening, how, None);
         Ok(())
+    }
+
+    /// Whether the server answers as ours does.
+    fn describes_itself_as_own(&self) -> Result<bool, DriverError> {
+        let timeout = ClientConfig::default().request_timeout;
+        let described = on_engine(async || Ok(Box::pin(describe(self.target, timeout)).await.ok()));
+        Ok(described?.is_some_and(|described| described.is_outboard))
     }
 
     fn other_without_data(&self) -> Result<Option<Target>, DriverError> {

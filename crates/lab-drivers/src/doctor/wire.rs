@@ -1,6 +1,7 @@
-//! The wire, distinguished from the server by what the server's program has no part in: the time of a connect.
+//! The wire, distinguished from the server by what the server's program has no part in: the time of a connect. The server's
+//! program, distinguished from its disk by what the disk has no part in: the time until its first bytes.
 //!
-//! What the times mean is in [`lab::doctor::ConnectTimes`].
+//! What the times mean is in [`lab::doctor::ConnectTimes`] and [`lab::doctor::GreetingTimes`].
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -21,34 +22,56 @@ const IDLE_TRIES: u32 = 5;
 /// A connection that takes longer is counted as this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The times that connecting takes until `end`; none where it fails.
-pub(super) async fn connect_times(address: SocketAddr, end: Instant) -> Vec<Nanos> {
-    let mut times = Vec::new();
-    while clock::now() + PAUSE < end {
-        let Some(time) = connect_time(address).await else {
-            return Vec::new();
+/// What new connections took.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ProbeTimes {
+    /// Until each was connected.
+    pub(super) connect: Vec<Nanos>,
+    /// From there until the server's first bytes, where it is a server that speaks first.
+    pub(super) greeting: Vec<Nanos>,
+}
+
+impl ProbeTimes {
+    /// Connects once. None where that fails.
+    async fn add(&mut self, address: SocketAddr, greets: bool) -> Option<()> {
+        let start = clock::now();
+        let Ok(connected) = clock::timeout(PATIENCE, TcpStream::connect(address)).await else {
+            self.connect.push(Nanos::from_duration(PATIENCE));
+            return Some(());
         };
-        times.push(Nanos::from_duration(time));
+        let stream = connected.ok()?;
+        let connected = clock::now();
+        let took = |from, to: Instant| Nanos::from_duration(to.saturating_duration_since(from));
+        self.connect.push(took(start, connected));
+        if greets {
+            let greeted = clock::timeout(PATIENCE, stream.readable()).await;
+            self.greeting.push(match greeted {
+                Ok(_) => took(connected, clock::now()),
+                Err(_) => Nanos::from_duration(PATIENCE),
+            });
+        }
+        Some(())
+    }
+}
+
+/// What connections take until `end`; nothing where one fails.
+pub(super) async fn probe_until(address: SocketAddr, greets: bool, end: Instant) -> ProbeTimes {
+    let mut times = ProbeTimes::default();
+    while clock::now() + PAUSE < end {
+        if times.add(address, greets).await.is_none() {
+            return ProbeTimes::default();
+        }
         clock::sleep(PAUSE).await;
     }
     times
 }
 
-async fn connect_time(address: SocketAddr) -> Option<Duration> {
-    let start = clock::now();
-    match clock::timeout(PATIENCE, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => Some(clock::now().saturating_duration_since(start)),
-        Ok(Err(_)) => None,
-        Err(_) => Some(PATIENCE),
-    }
-}
-
-/// The times that connecting takes when nothing else is in flight.
-pub(super) fn idle(address: SocketAddr) -> Result<Vec<Nanos>, DriverError> {
+/// What connections take when nothing else is in flight.
+pub(super) fn idle(address: SocketAddr, greets: bool) -> Result<ProbeTimes, DriverError> {
     on_engine(async || {
-        let mut times = Vec::new();
+        let mut times = ProbeTimes::default();
         for _ in 0..IDLE_TRIES {
-            times.extend(connect_time(address).await.map(Nanos::from_duration));
+            times.add(address, greets).await;
             clock::sleep(PAUSE).await;
         }
         Ok(times)
@@ -67,7 +90,7 @@ pub(super) fn connects_during<T>(
             on_engine(async || {
                 let end = clock::now() + time;
                 clock::sleep(time / 4).await;
-                Ok(connect_times(address, end).await)
+                Ok(probe_until(address, false, end).await.connect)
             })
         });
         let measured = measured();

@@ -27,6 +27,9 @@ const FULL_REPLY_MAX: f64 = 6e6;
 const CLEAR_TIMES: f64 = 1.5;
 /// See [`CLEAR_TIMES`].
 const CLEAR_BY: Nanos = Nanos(300_000);
+/// And by this part of the time that one reply occupies the wire: of a wire that is in use nine tenths of the time, the fastest
+/// fifth waits for a tenth of one reply.
+const CLEAR_REPLIES: f64 = 0.12;
 /// Of the times that were measured, one in so many is faster than the one that counts.
 const FASTEST: usize = 5;
 
@@ -61,9 +64,12 @@ impl ConnectTimes {
             && by as f64 >= (reply.0 as f64 * FULL_REPLIES).min(FULL_REPLY_MAX)
     }
 
-    /// Whether packets find the wire's queue empty much of the time.
-    pub(super) fn is_clear(&self) -> bool {
-        self.loaded.0 as f64 <= self.idle.0 as f64 * CLEAR_TIMES + CLEAR_BY.0 as f64
+    /// Whether packets find the wire's queue empty much of the time, with the target at `rate`.
+    pub(super) fn is_clear(&self, job: &DoctorJob, rate: Rate) -> bool {
+        let reply = Nanos::of_transfer(job.block_size, rate).0 as f64;
+        let by = (reply * CLEAR_REPLIES).min(FULL_REPLY_MAX / 2.0);
+        let most = self.idle.0 as f64 * CLEAR_TIMES + CLEAR_BY.0 as f64;
+        self.loaded.0 as f64 <= most + by
     }
 
     /// What a full queue is reported by.

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BareWire, Bound, CacheUse, ConnectTimes, Evidence, FlushTimes, ReadaheadTrials, ServedUse,
-    Stage,
+    BareWire, Bound, CacheUse, ConnectTimes, Evidence, FlushTimes, GreetingTimes, ReadaheadTrials,
+    ServedUse, Stage,
 };
 use crate::plan::{Direction, Pattern};
 use crate::units::{Bytes, Rate};
@@ -150,6 +150,9 @@ pub struct Examination {
     /// How long connecting to the server took, where that leads over a wire.
     #[serde(default)]
     pub connect: Option<ConnectTimes>,
+    /// How long the server took to send the first bytes of a connection, where that leads over a wire.
+    #[serde(default)]
+    pub greeting: Option<GreetingTimes>,
     /// The wire by itself, both ways.
     #[serde(default)]
     pub wire: Option<BareWire>,

@@ -39,6 +39,7 @@ pub mod cpu;
 mod effect;
 mod examination;
 mod flush;
+mod greeting;
 pub mod load;
 mod readahead;
 mod server_report;
@@ -56,6 +57,7 @@ pub use connect::ConnectTimes;
 pub use effect::{PAIRS_MIN, needs_pairs, queue_may_limit};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
 pub use flush::{DeviceFlushes, FlushTimes};
+pub use greeting::GreetingTimes;
 pub use readahead::{ReadaheadTrial, ReadaheadTrials};
 pub use server_report::{
     AnsweredRequests, ClientReading, ClientUse, ExportReading, MemberReading, MemberUse,

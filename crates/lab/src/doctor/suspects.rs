@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::effect::Effect;
 use super::examination::PASSED;
 use super::verdict::AT;
-use super::{Bound, Examination, Stage, Substitution};
+use super::{Bound, Examination, Stage, Substitution, greeting};
 
 /// Replacements that helped, those of the fewest parts first.
 pub(super) fn moved(examination: &Examination) -> Vec<&Substitution> {
@@ -55,8 +55,14 @@ fn is_passing(examination: &Examination, sub: &Substitution) -> bool {
     !sub.sure && !relieved_processors(examination, sub).is_empty()
 }
 
+/// Whether the processor of a part was looked at.
+pub(super) fn has_processor(examination: &Examination, part: Stage) -> bool {
+    let mut bounds = examination.bounds.iter();
+    bounds.any(|bound| bound.part == part && bound.is_of_processor())
+}
+
 /// Parts that stayed in, of which the target used the processor in full, and which carried more than that processor can: what
-/// it got, or what a request takes of it, was another then.
+/// it got, or what a request takes of it, was another then. A server's processor that is not seen may be one of them.
 fn relieved_processors(examination: &Examination, sub: &Substitution) -> Vec<Stage> {
     let is_relieved = |bound: &&Bound| {
         bound.is_of_processor()
@@ -65,5 +71,9 @@ fn relieved_processors(examination: &Examination, sub: &Substitution) -> Vec<Sta
             && sub.rate.0 > bound.rate.0 * PASSED
     };
     let bounds = examination.bounds.iter().filter(is_relieved);
-    bounds.map(|bound| bound.part).collect()
+    let is_unseen = examination.peer.is_some()
+        && !has_processor(examination, Stage::Server)
+        && !sub.replaced.contains(&Stage::Server);
+    let server = (is_unseen && greeting::may_be_busy(examination)).then_some(Stage::Server);
+    bounds.map(|bound| bound.part).chain(server).collect()
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::examination::PASSED;
 use super::verdict::NEAR;
-use super::{Bound, ConnectTimes, Examination, Stage};
+use super::{Bound, Examination, Stage};
 use crate::plan::Direction;
 use crate::units::{BitRate, Rate};
 
@@ -110,10 +110,15 @@ pub(super) fn has_room(examination: &Examination) -> bool {
     })
 }
 
+/// Whether packets were seen to find the wire's queue empty much of the time.
+pub(super) fn has_empty_queue(examination: &Examination) -> bool {
+    let connect = examination.connect.as_ref();
+    connect.is_some_and(|times| times.is_clear(&examination.job, examination.rate))
+}
+
 /// Whether the target is below a part of what the wire carries, and nothing waits in front of it.
 pub(super) fn is_clear(examination: &Examination, below: f64) -> bool {
-    let connect = examination.connect.as_ref();
-    connect.is_some_and(ConnectTimes::is_clear)
+    has_empty_queue(examination)
         && least(examination).is_some_and(|least| examination.rate.0 < least.0 * below)
 }
 

@@ -39,6 +39,8 @@ pub struct Description {
     pub extended: bool,
     /// Names of the metadata contexts that the export has.
     pub contexts: Vec<String>,
+    /// Whether the server reports an incarnation of the disk, as outboard's does.
+    pub is_outboard: bool,
 }
 
 /// Everything a server has.
@@ -141,6 +143,7 @@ impl Description {
             tls: negotiated.tls,
             structured: negotiated.framing.is_chunked(),
             extended: negotiated.framing.is_extended(),
+            is_outboard: negotiated.disk.incarnation.is_some(),
             contexts: contexts.map(|context| context.name).collect(),
             export: negotiated.export,
         }
@@ -155,6 +158,7 @@ async fn ask(
     let config = ClientHandshakeConfig {
         goal,
         framing: Framing::Extended,
+        identify: true,
         ..ClientHandshakeConfig::new(target.export.clone())
     };
     shake(target, config, timeout).await

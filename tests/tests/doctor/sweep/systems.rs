@@ -282,8 +282,14 @@ fn far_systems() -> Vec<RiggedSystem> {
     for options in [LARGE, SMALL] {
         let disk = "d=throttle(memory(64M), read-bytes=6M/s)";
         let both = ours(&[disk, "n=null(1G)"], ("disk", "")).far();
-        all.push(both.agent().options(options));
+        all.push(both.clone().agent().options(options));
+        all.push(both.options(options));
     }
+    // A server that gets a percent of a core, or what another process leaves, of whose machine nothing is seen.
+    let memory = ours(&["d=memory(64M)", "n=null(1G)"], ("server", ""))
+        .far()
+        .options(SMALL);
+    all.extend([memory.clone().quota(1), memory.starved()]);
     // And a disk that is faster than the wire by as little.
     for kib in [13_000, 16_000] {
         let disk = format!("d=throttle(memory(64M), read-bytes={kib}K/s)");
@@ -375,6 +381,13 @@ fn close_systems() -> Vec<RiggedSystem> {
     all.push(limited("rate=128M", WAITS).image_on(disks[2]));
     all.push(limited("rate=200M", ("disk", "")).image_on(disks[0]));
     all.push(limited("rate=200M", ("disk", "")).image_on(disks[1]));
+    // And servers without one.
+    for (program, args) in [
+        (Nbdkit, &["file", "IMAGE"][..]),
+        (Program::QemuNbd, &["-f", "raw", "IMAGE"]),
+    ] {
+        all.push(RiggedSystem::new(program, args, ("disk", "")).image_on(disks[0]));
+    }
     all
 }
 

@@ -332,3 +332,64 @@ fn pairs_decide_what_one_measurement_does_not() {
     // Scatter decides nothing.
     assert!(judge(&[0.8, 1.3, 1.1]).contains(&Stage::Disk));
 }
+
+/// A server of ours behind a wire of 11.3 MiB/s, of whose machine nothing is seen, with a null export that fills the wire.
+fn unseen(mib: f64, greeting: [f64; 2]) -> Examination {
+    let mut e = export(mib);
+    e.peer = Some(std::net::Ipv4Addr::new(192, 0, 2, 7).into());
+    e.is_own_server = true;
+    e.bounds.extend([
+        Bound::link("eth0".into(), BitRate::from_mbit(100)),
+        busy(Stage::Client, &e, 0.1),
+    ]);
+    e.connect = ConnectTimes::new(millis(&[0.2; 5]), millis(&[0.2; 20]));
+    let [idle, loaded] = greeting;
+    e.greeting = GreetingTimes::new(millis(&[idle; 5]), millis(&[loaded; 20]));
+    e.substitutions = vec![without(&[Stage::Disk], 11.3)];
+    e
+}
+
+/// The server and its disk were named. What an export without data carries over the same wire is no proof that the server
+/// had the time for an export with data.
+#[test]
+fn a_server_that_greets_at_once_waits_for_its_disk() {
+    let limiter = |e: &Examination| diagnose(e).limiter;
+    let e = unseen(5.0, [0.3, 0.4]);
+    assert_eq!(limiter(&e), [Stage::Disk]);
+    // Neither late nor prompt.
+    assert_eq!(
+        limiter(&unseen(5.0, [0.3, 3.0])),
+        [Stage::Server, Stage::Disk]
+    );
+    // Another thread may greet than the one that serves the target: one that takes as much may be busy.
+    let mut fast = unseen(60.0, [0.3, 0.4]);
+    fast.substitutions = vec![without(&[Stage::Disk], 110.0)];
+    fast.bounds.retain(|bound| bound.part != Stage::Wire);
+    assert_eq!(limiter(&fast), [Stage::Server, Stage::Disk]);
+    // Other servers may have a limit for the export.
+    let mut other = unseen(5.0, [0.3, 0.4]);
+    other.is_own_server = false;
+    other.substitutions[0].perhaps = vec![Stage::Server];
+    assert_eq!(limiter(&other), [Stage::Server, Stage::Disk]);
+}
+
+#[test]
+fn a_server_of_ours_that_greets_late_gets_too_little_of_a_processor() {
+    let mut e = unseen(5.0, [0.3, 40.0]);
+    let verdict = diagnose(&e);
+    assert_eq!(verdict.limiter, [Stage::Server]);
+    assert!(
+        verdict.evidence[0].contains("40.0 ms"),
+        "{:?}",
+        verdict.evidence
+    );
+    // A server of others may greet and read in one thread.
+    e.is_own_server = false;
+    e.substitutions[0].perhaps = vec![Stage::Server];
+    assert_eq!(diagnose(&e).limiter, [Stage::Server, Stage::Disk]);
+    // A full wire makes greetings late.
+    let mut full = unseen(11.3, [0.3, 40.0]);
+    full.connect = ConnectTimes::new(millis(&[0.2; 5]), millis(&[40.0; 20]));
+    full.substitutions = vec![without(&[Stage::Disk], 11.3)];
+    assert_eq!(diagnose(&full).limiter, [Stage::Wire]);
+}

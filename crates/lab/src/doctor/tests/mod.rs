@@ -50,6 +50,7 @@ fn way(parts: &[Stage], mib: f64) -> Examination {
         agent: None,
         is_own_server: false,
         connect: None,
+        greeting: None,
         wire: None,
         served: None,
         readahead: None,

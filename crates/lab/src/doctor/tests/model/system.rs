@@ -329,6 +329,25 @@ impl System {
             Nanos(round(scatter.of(idle + wait)))
         });
         e.connect = ConnectTimes::new(vec![Nanos(200_000); 5], loaded.collect());
+        e.peer = Some(std::net::Ipv4Addr::new(192, 0, 2, 7).into());
+        self.greeting(e, scatter);
+    }
+
+    /// A server that gets no processor greets late. One that computes has other threads.
+    fn greeting(&self, e: &mut Examination, scatter: &mut Scatter) {
+        let target = self.throughput(DEPTH);
+        let waiting = [Limiter::Starved, Limiter::Quota];
+        let load = waiting.map(|limiter| target / self.rate_of(limiter));
+        let load = load.into_iter().fold(0.0, f64::max);
+        let idle = 250_000.0;
+        let loaded = (0..CONNECTS).map(|_| {
+            let wait = match scatter.uniform() < load.powi(4) {
+                true => 1e6 + 40e6 * scatter.uniform(),
+                false => 0.0,
+            };
+            Nanos(round(scatter.of(idle + wait)))
+        });
+        e.greeting = GreetingTimes::new(vec![Nanos(250_000); 5], loaded.collect());
     }
 
     fn processors(&self, e: &mut Examination, scatter: &mut Scatter) {
