@@ -15,6 +15,7 @@ use object_store::aws::AmazonS3Builder;
 use object_store::local::LocalFileSystem;
 use object_store::{Certificate, ClientOptions, ObjectStore, RetryConfig};
 
+use super::conflict_filter::ConflictFilter;
 use crate::error::BucketError;
 use crate::format::{Names, VolumeId};
 use crate::uri::BucketUri;
@@ -132,7 +133,7 @@ fn s3(
         uri: uri.to_owned(),
         why: error.to_string(),
     })?;
-    Ok(Arc::new(store))
+    Ok(Arc::new(ConflictFilter(Arc::new(store))))
 }
 
 fn certificates(path: &Path) -> Result<Vec<Certificate>, BucketError> {

@@ -66,7 +66,7 @@ pub(crate) async fn create_header(
             Ok(_) => Ok(true),
             // An earlier try may have been carried out and not answered.
             Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
-                let found = access.store.get(&path).await.map_err(retried)?;
+                let found = access.store.get(&path).await?;
                 Ok(found.bytes().await? == bytes)
             }
             Err(error) => Err(error),
@@ -75,15 +75,4 @@ pub(crate) async fn create_header(
     retry(RetryPolicy::OPEN, &access.uri, create)
         .await
         .map_err(|error| BucketError::store(&access.uri, "write the header", error))
-}
-
-/// An object that is there, and is not: S3 refuses a create with 409 while another one of that name is under way, and wants it made again.
-fn retried(error: Error) -> Error {
-    match error {
-        Error::NotFound { .. } => Error::Generic {
-            store: "S3",
-            source: error.into(),
-        },
-        error => error,
-    }
 }

@@ -1,10 +1,13 @@
 //! The object store: how it is reached, probed and retried.
 
+mod conflict_filter;
 mod connect;
 mod header;
 mod probe;
 mod retry;
 
+#[cfg(test)]
+pub(crate) use self::conflict_filter::ConflictFilter;
 pub(crate) use self::connect::StoreAccess;
 pub use self::connect::StoreOptions;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! # Invariants
 //!
 //! * Only requests that may be made twice come here: reads, deletes, and writes of the same bytes under a name of their own.
+//! * A conflict of a create is retried ([`ConflictFilter`](super::conflict_filter::ConflictFilter)): it was not carried out.
 //! * An outage stalls a volume and does not fail it, up to the limit of the policy.
 
 use std::time::Duration;

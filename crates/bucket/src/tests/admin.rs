@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use block::BlockDevice as _;
+use futures_util::StreamExt as _;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _};
@@ -14,7 +15,7 @@ use super::volume::{
 use crate::admin::{CheckOptions, check_on, create_on, delete_on, grow_on, status_on};
 use crate::error::BucketError;
 use crate::format::{BLOCK, RUN};
-use crate::store::{StoreAccess, StoreOptions};
+use crate::store::{StoreAccess, StoreOptions, probe};
 
 #[test]
 fn a_volume_is_made_only_where_nothing_is() {
@@ -227,7 +228,7 @@ fn a_volume_that_others_grow_faster_is_to_be_tried_again() {
     });
 }
 
-/// S3 answers 409 to a create while another one of that name is under way, which the client reports as an object that is there.
+/// S3 answers 409 to a create while another one of that name is under way, and wants it made again.
 #[test]
 fn a_header_is_written_again_where_the_store_answers_with_a_conflict() {
     run(async {
@@ -241,5 +242,37 @@ fn a_header_is_written_again_where_the_store_answers_with_a_conflict() {
         for nth in 1..=10 {
             grow_on(&store, SIZE + nth * RUN).await.unwrap();
         }
+    });
+}
+
+/// Probes a store of which creates are answered with 409, in percent, and returns how many objects are left.
+async fn probe_with_conflicts(conflicts: u8, seed: u64) -> Result<usize, BucketError> {
+    let inner = Arc::new(InMemory::new());
+    let faults = Faults {
+        conflicts,
+        ..Faults::default()
+    };
+    probe(&access(UnstableStore::new(inner.clone(), faults, seed))).await?;
+    Ok(inner.list(None).count().await)
+}
+
+/// A conflict of the first create was taken for the object, which the second one then made: the store was refused as one that overwrites.
+#[test]
+fn a_probe_that_is_answered_with_a_conflict_is_made_again() {
+    run(async {
+        for seed in 0..20 {
+            let left = probe_with_conflicts(50, seed).await.unwrap();
+            assert_eq!(left, 0, "the probe is deleted");
+        }
+    });
+}
+
+/// It was taken for a store that refuses to overwrite: nothing is known of one that answers with conflicts only.
+#[test]
+fn a_store_that_answers_with_conflicts_only_is_not_written() {
+    run(async {
+        let error = probe_with_conflicts(100, 1).await.unwrap_err();
+        assert!(matches!(error, BucketError::Store { .. }), "{error}");
+        assert!(error.to_string().contains("409"), "{error}");
     });
 }

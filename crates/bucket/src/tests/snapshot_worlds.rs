@@ -31,6 +31,7 @@ async fn delete_world(seed: u64) {
         fails: rng.u8(0..10),
         unanswered: rng.u8(0..10),
         late: rng.u8(0..60),
+        conflicts: rng.u8(0..20),
         ..Faults::default()
     };
     let making = UnstableStore::new(inner.clone(), faults, rng.u64(..));
@@ -92,6 +93,7 @@ impl World {
             fails: self.rng.u8(0..15),
             unanswered: self.rng.u8(0..15),
             late: self.rng.u8(0..40),
+            conflicts: self.rng.u8(0..20),
             ..Faults::default()
         };
         UnstableStore::new(self.inner.clone(), faults, self.rng.u64(..))

@@ -27,7 +27,7 @@ pub(super) struct Faults {
     pub(super) unanswered: u8,
     /// It is late.
     pub(super) late: u8,
-    /// A create is refused, although nothing is there: S3 does that while another one is under way.
+    /// A create is answered with 409, whether the object is there or not: S3 does that while another one is under way.
     pub(super) conflicts: u8,
     /// Conditions are ignored: an object that is there is overwritten.
     pub(super) ignores_conditions: bool,
@@ -107,6 +107,17 @@ fn failure(why: &str) -> Error {
     }
 }
 
+/// An object that is there, as the client of S3 reports 412.
+fn as_precondition(error: Error) -> Error {
+    match error {
+        Error::AlreadyExists { path, source } => Error::AlreadyExists {
+            path: path.clone(),
+            source: Box::new(Error::Precondition { path, source }),
+        },
+        error => error,
+    }
+}
+
 impl fmt::Display for UnstableStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("unstable")
@@ -131,8 +142,8 @@ impl ObjectStore for UnstableStore {
                 source: "409 Conflict".into(),
             });
         }
-        self.carry_out(self.inner.put_opts(location, payload, options))
-            .await
+        let put = self.inner.put_opts(location, payload, options);
+        self.carry_out(put).await.map_err(as_precondition)
     }
 
     async fn put_multipart_opts(

@@ -15,7 +15,7 @@ use super::{block_of, blocks, tag_of};
 use crate::admin::{create_on, status_on};
 use crate::error::BucketError;
 use crate::format::{BLOCK, Names, RUN};
-use crate::store::StoreAccess;
+use crate::store::{ConflictFilter, StoreAccess};
 use crate::volume::{BucketVolume, VolumeOptions, open_on};
 
 /// Not whole runs.
@@ -29,7 +29,7 @@ pub(super) fn stable(inner: &Arc<InMemory>) -> StoreAccess {
 pub(super) fn access(store: Arc<UnstableStore>) -> StoreAccess {
     StoreAccess {
         uri: "test:volume".to_owned(),
-        store,
+        store: Arc::new(ConflictFilter(store)),
         names: Names::new("lab/volume".to_owned()),
     }
 }
@@ -154,6 +154,26 @@ fn a_flush_of_a_few_blocks_is_one_request() {
             before + 1,
             "nothing was to be done"
         );
+    });
+}
+
+/// The index took a conflict of its log for the log of another writer: the flush failed, although there was none.
+#[test]
+fn a_conflict_of_a_log_is_no_other_writer() {
+    run(async {
+        let inner = Arc::new(InMemory::new());
+        create_on(stable(&inner), SIZE).await.unwrap();
+        let conflicts = Faults {
+            conflicts: 30,
+            ..Faults::default()
+        };
+        let store = UnstableStore::new(inner.clone(), conflicts, 1);
+        let volume = open(access(store)).await.unwrap();
+        for tag in 1..=20 {
+            write(&volume, 3, 1, tag).await.unwrap();
+            volume.flush().await.unwrap();
+        }
+        volume.close().await.unwrap();
     });
 }
 

@@ -1,5 +1,5 @@
-//! Seeded worlds: requests at the same time on a store of which any request may fail, be late, or be carried out without an answer; then
-//! a crash, which leaves what is in the store, or a close.
+//! Seeded worlds: requests at the same time on a store of which any request may fail, be late, conflict, or be carried out without an
+//! answer; then a crash, which leaves what is in the store, or a close.
 //!
 //! The promise: after it is opened again each block holds what the last flush that was acknowledged made durable, or a later
 //! write of it, whole; and `check` finds nothing.
@@ -83,6 +83,7 @@ impl World {
                 fails: self.rng.u8(0..20),
                 unanswered: self.rng.u8(0..15),
                 late: self.rng.u8(0..40),
+                conflicts: self.rng.u8(0..20),
                 ..Faults::default()
             };
             let store = UnstableStore::new(self.inner.clone(), faults, self.rng.u64(..));

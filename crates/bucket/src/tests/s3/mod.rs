@@ -18,7 +18,7 @@ use super::volume::{open, tags, write};
 use crate::admin::{CheckOptions, check_on, create_on, delete_on, grow_on, status_on};
 use crate::error::BucketError;
 use crate::format::{BLOCK, Names, RUN};
-use crate::store::{StoreAccess, install_tls};
+use crate::store::{ConflictFilter, StoreAccess, install_tls};
 
 const KEY: &str = "test-key";
 const SECRET: &str = "test-secret";
@@ -44,7 +44,9 @@ fn access(port: u16) -> StoreAccess {
         .build();
     StoreAccess {
         uri: "test:s3".to_owned(),
-        store: Arc::new(store.expect("a complete configuration")),
+        store: Arc::new(ConflictFilter(Arc::new(
+            store.expect("a complete configuration"),
+        ))),
         names: Names::new("lab/volume".to_owned()),
     }
 }
@@ -100,7 +102,7 @@ fn run_on(make: S3Make, faults: RequestFaults) {
         .build()
         .unwrap();
     runtime.block_on(life_of_a_volume(proxy.port()));
-    let has_faults = faults.refused + faults.unanswered > 0;
+    let has_faults = faults.refused + faults.unanswered + faults.conflicts > 0;
     assert_eq!(proxy.faults() > 0, has_faults, "as many as were wanted");
 }
 

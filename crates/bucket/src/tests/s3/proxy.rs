@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+/// What S3 answers to a create while another request for the name is under way.
+const CONFLICT: &str = "<Error><Code>ConditionalRequestConflict</Code><Message>The conditional request cannot succeed due to a conflicting operation against this resource.</Message></Error>";
+
 /// How often what happens to a request, in percent, and how late it is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RequestFaults {
@@ -17,6 +20,8 @@ pub(super) struct RequestFaults {
     pub(super) refused: u64,
     /// It is carried out; its answer is lost, or only half of it arrives.
     pub(super) unanswered: u64,
+    /// If it has a condition, it is answered with the 409 of a conflict; the server does not get it.
+    pub(super) conflicts: u64,
     /// What each GET and HEAD waits.
     pub(super) read_delay: Duration,
     /// What each other request waits.
@@ -24,10 +29,11 @@ pub(super) struct RequestFaults {
 }
 
 impl RequestFaults {
-    /// One request in ten fails.
+    /// One request in ten fails, and one more in ten of those with a condition.
     pub(super) const SOME: Self = Self {
         refused: 6,
         unanswered: 4,
+        conflicts: 10,
         read_delay: Duration::ZERO,
         write_delay: Duration::ZERO,
     };
@@ -35,6 +41,7 @@ impl RequestFaults {
     pub(super) const DELAYS: Self = Self {
         refused: 0,
         unanswered: 0,
+        conflicts: 0,
         read_delay: Duration::from_millis(15),
         write_delay: Duration::from_millis(30),
     };
@@ -46,6 +53,8 @@ enum RequestFate {
     Forwarded,
     /// Answered with this status, and not carried out.
     Failed(&'static str),
+    /// Answered with 409 if it has a condition.
+    Conflict,
     /// Its connection is closed, and it is not carried out.
     Reset,
     /// Carried out; its connection is closed.
@@ -64,9 +73,12 @@ impl RequestFate {
                 1 => Self::Failed("503 Slow Down"),
                 _ => Self::Reset,
             },
-            _ if roll >= faults.refused + faults.unanswered => Self::Forwarded,
-            _ if is_first => Self::AnswerLost,
-            _ => Self::HalfAnswered,
+            _ if roll < faults.refused + faults.unanswered => match is_first {
+                true => Self::AnswerLost,
+                false => Self::HalfAnswered,
+            },
+            _ if roll < faults.refused + faults.unanswered + faults.conflicts => Self::Conflict,
+            _ => Self::Forwarded,
         }
     }
 }
@@ -144,11 +156,14 @@ fn accept(listener: &TcpListener, shared: &Arc<ProxyShared>) {
 }
 
 fn carry_out(mut client: TcpStream, shared: &ProxyShared) -> io::Result<()> {
-    let fate = {
+    let mut fate = {
         let mut rng = shared.rng.lock().unwrap_or_else(PoisonError::into_inner);
         RequestFate::of(shared.faults, &mut rng)
     };
     let request = read_request(&mut client)?;
+    if matches!(fate, RequestFate::Conflict) && !has_condition(&request) {
+        fate = RequestFate::Forwarded;
+    }
     let is_read = request.starts_with(b"GET ") || request.starts_with(b"HEAD ");
     std::thread::sleep(match is_read {
         true => shared.faults.read_delay,
@@ -159,11 +174,8 @@ fn carry_out(mut client: TcpStream, shared: &ProxyShared) -> io::Result<()> {
     }
     match fate {
         RequestFate::Reset => return Ok(()),
-        RequestFate::Failed(status) => {
-            let answer =
-                format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-            return client.write_all(answer.as_bytes());
-        }
+        RequestFate::Failed(status) => return refuse(&mut client, status, ""),
+        RequestFate::Conflict => return refuse(&mut client, "409 Conflict", CONFLICT),
         _ => {}
     }
     let answer = forward(&request, shared.server)?;
@@ -179,6 +191,14 @@ fn carry_out(mut client: TcpStream, shared: &ProxyShared) -> io::Result<()> {
         }
         _ => client.write_all(&answer),
     }
+}
+
+/// Answers in place of the server.
+fn refuse(client: &mut TcpStream, status: &str, body: &str) -> io::Result<()> {
+    let len = body.len();
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n");
+    client.write_all(head.as_bytes())?;
+    client.write_all(body.as_bytes())
 }
 
 /// The whole answer of the server to a request, which is its connection's only one.
@@ -198,6 +218,13 @@ fn forward(request: &[u8], server: u16) -> io::Result<Vec<u8>> {
 fn head_len(message: &[u8]) -> Option<usize> {
     let end = message.windows(4).position(|four| four == b"\r\n\r\n")?;
     Some(end + 4)
+}
+
+/// Whether a request creates an object only if there is none.
+fn has_condition(request: &[u8]) -> bool {
+    let head = head_len(request).unwrap_or_default();
+    let head = String::from_utf8_lossy(&request[..head]).to_ascii_lowercase();
+    head.lines().any(|line| line.starts_with("if-none-match:"))
 }
 
 /// A request with its body, whose length is in its head.
