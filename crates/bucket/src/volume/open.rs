@@ -34,10 +34,8 @@ impl BucketVolume {
     /// # Errors
     /// There is none, the store cannot be used, or does not answer.
     pub async fn open(uri: &BucketUri, options: &VolumeOptions) -> Result<Self, BucketError> {
-        let mut access = StoreAccess::connect(uri, &options.store, false)?;
-        if let Some(name) = &options.snapshot {
-            access.uri = format!("{}@{name}", access.uri);
-        } else if !options.read_only {
+        let access = StoreAccess::connect(uri, &options.store, false)?;
+        if options.snapshot.is_none() && !options.read_only {
             refuse_own(&access.uri).await?;
         }
         let options = options.clone();
@@ -54,11 +52,15 @@ pub(crate) async fn open_on(
     runtime: Handle,
 ) -> Result<BucketVolume, BucketError> {
     let header = read_header(&access).await?.header;
-    let access = access.of(header.id);
+    let mut access = access.of(header.id);
     let snapshot = match &options.snapshot {
         Some(name) => Some(IndexCheckpoints::of(&access).find(name).await?),
         None => None,
     };
+    if let Some(snapshot) = &snapshot {
+        // Messages before this are about the volume.
+        access.uri = format!("{}@{}", access.uri, snapshot.record.name);
+    }
     let read_only = options.read_only || snapshot.is_some();
     let (index, generation) = match &snapshot {
         Some(snapshot) => open_snapshot(&access, &header, snapshot).await?,

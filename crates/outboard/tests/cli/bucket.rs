@@ -121,7 +121,9 @@ fn life_of_a_volume(place: &Place<'_>) {
 fn snapshots_of_a_volume(place: &Place<'_>, volume: &str, export: &str) {
     let folder = place.folder;
     let snapshot = format!("{volume}@first");
-    place.fails(&["copy", &snapshot, "none"], "has no snapshot first");
+    // It read as `VOLUME@first has no snapshot first`.
+    let missing = format!("{volume} has no snapshot first");
+    place.fails(&["copy", &snapshot, "none"], &missing);
     let made = place.done(&["bucket", "snapshot", "create", volume, "first"]);
     assert!(made.contains("a snapshot of 16M"), "{made}");
     let again = ["bucket", "snapshot", "create", volume, "first"];
@@ -141,7 +143,7 @@ fn snapshots_of_a_volume(place: &Place<'_>, volume: &str, export: &str) {
         "it has snapshots: first",
     );
     place.done(&["bucket", "snapshot", "delete", volume, "first"]);
-    place.fails(&["copy", &snapshot, "gone"], "has no snapshot first");
+    place.fails(&["copy", &snapshot, "gone"], &missing);
 }
 
 #[test]
