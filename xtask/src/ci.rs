@@ -340,22 +340,16 @@ fn documentation() -> Result<()> {
     shell::run(shell::cargo(args).env("RUSTDOCFLAGS", flags))
 }
 
-/// What the feature `bucket` adds, which nothing else builds: its dependencies are as many as all others.
+/// What the feature `bucket` adds, which nothing else builds: its dependencies are as many as all others. Lints, the tests of the crate, and
+/// those of the binary with volumes.
 fn volumes_on_object_stores() -> Result<()> {
-    let lints = [
-        "clippy",
-        "--quiet",
-        "--package=bucket",
-        "--package=outboard",
-        "--features=bucket/store,outboard/bucket",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    shell::run(&mut shell::cargo(lints))?;
-    let tests = ["test", "--package=bucket", "--features=store", "--lib"];
-    let mut tests = shell::cargo(tests);
+    let mut lints = shell::cargo(["clippy", "--quiet", "--all-targets"]);
+    lints.args(s3_servers::WITH_BUCKET);
+    shell::run(lints.args(["--", "-D", "warnings"]))?;
+    let mut tests = shell::cargo(["test", "--lib", "--test=cli"]);
+    tests.args(s3_servers::WITH_BUCKET);
+    // All of the crate have this in their names, and none of the binary's command line but those of `bucket`.
+    tests.args(["--", "tests::", "bucket::"]);
     if s3_servers::install()? {
         // A test that does not find one fails then.
         tests.env("OUTBOARD_REQUIRE_ALL", "1");

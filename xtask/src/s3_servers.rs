@@ -34,6 +34,14 @@ pub(crate) fn install() -> Result<bool> {
     Ok(are_all_there)
 }
 
+/// What is built with the feature `bucket`. The same packages in each command: other ones would have their dependencies built once more,
+/// with other features.
+pub(crate) const WITH_BUCKET: [&str; 3] = [
+    "--package=bucket",
+    "--package=outboard",
+    "--features=bucket/store,outboard/bucket",
+];
+
 fn versitygw(bin: &Path) -> Result<()> {
     if bin.join("versitygw").exists() {
         return Ok(());

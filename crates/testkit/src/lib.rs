@@ -7,7 +7,8 @@
 //!   [`check_in_batches`], [`check_crashes`] and [`check_dropped_futures`] drive any node against
 //!   it; [`ops`] makes the lists for proptest.
 //! * [`requires`] skips a test that needs something the machine lacks, and prints why; [`proc`](mod@proc)
-//!   starts programs and ends them; [`LoopDevice`] and [`TmpfsMount`] are real storage for tests.
+//!   starts programs and ends them; [`LoopDevice`] and [`TmpfsMount`] are real storage for tests; [`s3`] has servers
+//!   of object stores.
 //!
 //! # Invariants
 //!
@@ -30,6 +31,7 @@ mod model;
 mod mounts;
 pub mod proc;
 pub mod requires;
+pub mod s3;
 mod world_seeds;
 
 pub use check::{

@@ -3,13 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use testkit::s3::{BUCKET, KEY, S3Make, S3Server, SECRET};
 use testkit::{proc::Process, requires};
 
 use super::{LIMIT, outboard};
-
-/// Credentials of the server, which appear in no message.
-const KEY: &str = "test-key";
-const SECRET: &str = "not-to-be-printed-0815";
 
 /// Where volumes are made, and how it is reached.
 struct Place<'a> {
@@ -19,7 +16,22 @@ struct Place<'a> {
     environment: Vec<(&'static str, String)>,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    /// The bucket of an S3 server on a port of this machine.
+    fn s3(folder: &'a Path, port: u16) -> Self {
+        let environment = [
+            ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")),
+        ];
+        Self {
+            folder,
+            prefix: format!("s3://{BUCKET}"),
+            environment: environment.into(),
+        }
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = outboard(self.folder, arguments);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -158,41 +170,12 @@ fn a_volume_in_a_folder() {
     assert!(!folder.path().join("lab/root").exists(), "nothing is left");
 }
 
-/// The server: `go install github.com/versity/versitygw/cmd/versitygw@v1.8.0`.
 #[test]
 fn a_volume_on_an_s3_server() {
-    if !requires::all(&[requires::command("versitygw")]) {
+    if !requires::all(&[S3Make::Versity.is_there()]) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let store = folder.path().join("store");
-    std::fs::create_dir_all(store.join("disks")).expect("a bucket is a folder");
-    let port = free_port();
-    let address = format!("127.0.0.1:{port}");
-    let mut command = Command::new("versitygw");
-    command.args(["--port", &address, "posix"]).arg(&store);
-    command
-        .env("ROOT_ACCESS_KEY", KEY)
-        .env("ROOT_SECRET_KEY", SECRET);
-    let mut server = Process::start(&mut command).expect("it starts");
-    let connects = |_: &Process| std::net::TcpStream::connect(&address).ok();
-    server
-        .wait_until("port", LIMIT, connects)
-        .expect("it listens");
-    let place = Place {
-        folder: folder.path(),
-        prefix: "s3://disks".to_owned(),
-        environment: vec![
-            ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
-            ("AWS_REGION", "us-east-1".to_owned()),
-            ("AWS_ENDPOINT_URL", format!("http://{address}")),
-        ],
-    };
-    life_of_a_volume(&place);
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("it is bound").port()
+    let server = S3Server::start(S3Make::Versity, folder.path());
+    life_of_a_volume(&Place::s3(folder.path(), server.port()));
 }

@@ -1,29 +1,20 @@
 //! A volume on S3 servers of two makes on loopback, also behind a proxy that fails requests: what their conditions, lists and errors
 //! are, a store in memory does not show.
 
-mod proxy;
-mod server;
-
 use std::sync::Arc;
-use std::time::Duration;
 
 use block::BlockDevice as _;
 use object_store::aws::AmazonS3Builder;
 use object_store::{ClientOptions, RetryConfig};
 use testkit::requires;
+use testkit::s3::{BUCKET, FaultyProxy, KEY, RequestFaults, S3Make, S3Server, SECRET};
 
-use self::proxy::{FaultyProxy, RequestFaults};
-use self::server::{S3Make, S3Server};
 use super::volume::{open, tags, write};
 use crate::admin::{CheckOptions, check_on, create_on, delete_on, grow_on, status_on};
 use crate::error::BucketError;
 use crate::format::{BLOCK, Names, RUN};
 use crate::store::{ConflictFilter, StoreAccess, install_tls};
 
-const KEY: &str = "test-key";
-const SECRET: &str = "test-secret";
-/// When a server counts as stuck.
-const LIMIT: Duration = Duration::from_secs(180);
 const SIZE: u64 = 64 * RUN;
 
 /// The bucket of a server, as `StoreAccess::connect` reaches it, but for the credentials, which are of this test.
@@ -34,7 +25,7 @@ fn access(port: u16) -> StoreAccess {
         ..RetryConfig::default()
     };
     let store = AmazonS3Builder::new()
-        .with_bucket_name(server::BUCKET)
+        .with_bucket_name(BUCKET)
         .with_endpoint(format!("http://127.0.0.1:{port}"))
         .with_region("us-east-1")
         .with_access_key_id(KEY)

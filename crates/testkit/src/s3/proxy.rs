@@ -13,24 +13,27 @@ use fastrand::Rng;
 /// What S3 answers to a create while another request for the name is under way.
 const CONFLICT: &str = "<Error><Code>ConditionalRequestConflict</Code><Message>The conditional request cannot succeed due to a conflicting operation against this resource.</Message></Error>";
 
+/// How long a client or the server may take to move a byte: the thread of a connection ends after it.
+const SOCKET_LIMIT: Duration = Duration::from_secs(60);
+
 /// How often what happens to a request, in percent, and how late it is.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct RequestFaults {
+pub struct RequestFaults {
     /// It is answered with 500 or 503, or its connection is closed; the server does not get it.
-    pub(super) refused: u64,
+    pub refused: u64,
     /// It is carried out; its answer is lost, or only half of it arrives.
-    pub(super) unanswered: u64,
+    pub unanswered: u64,
     /// If it has a condition, it is answered with the 409 of a conflict; the server does not get it.
-    pub(super) conflicts: u64,
+    pub conflicts: u64,
     /// What each GET and HEAD waits.
-    pub(super) read_delay: Duration,
+    pub read_delay: Duration,
     /// What each other request waits.
-    pub(super) write_delay: Duration,
+    pub write_delay: Duration,
 }
 
 impl RequestFaults {
     /// One request in ten fails, and one more in ten of those with a condition.
-    pub(super) const SOME: Self = Self {
+    pub const SOME: Self = Self {
         refused: 6,
         unanswered: 4,
         conflicts: 10,
@@ -38,7 +41,7 @@ impl RequestFaults {
         write_delay: Duration::ZERO,
     };
     /// No request fails, and each takes as long as to a store on the Internet.
-    pub(super) const DELAYS: Self = Self {
+    pub const DELAYS: Self = Self {
         refused: 0,
         unanswered: 0,
         conflicts: 0,
@@ -95,14 +98,18 @@ struct ProxyShared {
 
 /// A running proxy; it accepts nothing once it is dropped.
 #[derive(Debug)]
-pub(super) struct FaultyProxy {
+pub struct FaultyProxy {
     port: u16,
     shared: Arc<ProxyShared>,
 }
 
 impl FaultyProxy {
     /// Listens before the server on the port `server` of this machine.
-    pub(super) fn start(server: u16, faults: RequestFaults, seed: u64) -> Self {
+    ///
+    /// # Panics
+    /// If this machine has no port or thread for it.
+    #[must_use]
+    pub fn start(server: u16, faults: RequestFaults, seed: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("it is bound").port();
         let shared = Arc::new(ProxyShared {
@@ -118,12 +125,14 @@ impl FaultyProxy {
     }
 
     /// Where it answers on this machine.
-    pub(super) const fn port(&self) -> u16 {
+    #[must_use]
+    pub const fn port(&self) -> u16 {
         self.port
     }
 
     /// Requests that failed by it.
-    pub(super) fn faults(&self) -> u64 {
+    #[must_use]
+    pub fn faults(&self) -> u64 {
         self.shared.fault_count.load(Ordering::SeqCst)
     }
 }
@@ -160,6 +169,7 @@ fn carry_out(mut client: TcpStream, shared: &ProxyShared) -> io::Result<()> {
         let mut rng = shared.rng.lock().unwrap_or_else(PoisonError::into_inner);
         RequestFate::of(shared.faults, &mut rng)
     };
+    limit(&client)?;
     let request = read_request(&mut client)?;
     if matches!(fate, RequestFate::Conflict) && !has_condition(&request) {
         fate = RequestFate::Forwarded;
@@ -206,12 +216,18 @@ fn forward(request: &[u8], server: u16) -> io::Result<Vec<u8>> {
     let line = request.windows(2).position(|pair| pair == b"\r\n");
     let line = line.ok_or(io::ErrorKind::InvalidData)? + 2;
     let mut stream = TcpStream::connect(("127.0.0.1", server))?;
+    limit(&stream)?;
     stream.write_all(&request[..line])?;
     stream.write_all(b"Connection: close\r\n")?;
     stream.write_all(&request[line..])?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     Ok(answer)
+}
+
+fn limit(stream: &TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(SOCKET_LIMIT))?;
+    stream.set_write_timeout(Some(SOCKET_LIMIT))
 }
 
 /// Bytes of the head of a message, once all of it is there.

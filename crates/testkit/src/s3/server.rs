@@ -6,20 +6,20 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use testkit::proc::{Process, WaitError};
-use testkit::requires::Missing;
+use rustix::process::Signal;
 
-use super::{KEY, LIMIT, SECRET};
+use super::{BUCKET, KEY, LIMIT, SECRET};
+use crate::proc::{Process, WaitError};
+use crate::requires::Missing;
 
 /// How often a server is started that ends at once.
 const STARTS_MAX: usize = 5;
-/// The bucket of each server.
-pub(super) const BUCKET: &str = "disks";
 
 /// Who made a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum S3Make {
+pub enum S3Make {
     /// versitygw, on a folder.
     Versity,
     /// SeaweedFS, with its own volumes.
@@ -35,16 +35,20 @@ impl S3Make {
     }
 
     fn find(self) -> Option<PathBuf> {
-        let of_workspace = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(of_workspace, PathBuf::from);
-        let tools = std::iter::once(target.join("tools/bin"));
+        // A relative path is one of the workspace, as for `cargo xtask`.
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        let tools = std::iter::once(workspace.join(target).join("tools/bin"));
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut folders = std::env::split_paths(&path).chain(tools);
         folders.find_map(|folder| Some(folder.join(self.program())).filter(|path| path.is_file()))
     }
 
     /// Whether the program is on this machine.
-    pub(super) fn is_there(self) -> Result<(), Missing> {
+    ///
+    /// # Errors
+    /// [`Missing`].
+    pub fn is_there(self) -> Result<(), Missing> {
         let missing = || {
             let what = format!("no program {}", self.program());
             Missing::new(what, "`cargo xtask ci bucket` installs it")
@@ -55,14 +59,19 @@ impl S3Make {
 
 /// A running server.
 #[derive(Debug)]
-pub(super) struct S3Server {
+pub struct S3Server {
     process: Process,
+    command: Command,
     port: u16,
 }
 
 impl S3Server {
     /// Starts it with its data in a folder of its own below `folder`.
-    pub(super) fn start(make: S3Make, folder: &Path) -> Self {
+    ///
+    /// # Panics
+    /// If [`S3Make::is_there`] fails, or the server is not ready in time.
+    #[must_use]
+    pub fn start(make: S3Make, folder: &Path) -> Self {
         let program = make.find().expect("the caller required it");
         let data = folder.join("store");
         std::fs::create_dir_all(&data).expect("a folder");
@@ -92,17 +101,19 @@ impl S3Server {
             .arg(data)
             .env("ROOT_ACCESS_KEY", KEY)
             .env("ROOT_SECRET_KEY", SECRET);
-        Self::wait(&mut command, port)
+        Self::wait(command, port)
     }
 
     fn start_seaweed(program: &Path, data: &Path) -> Result<Self, WaitError> {
-        let keys = serde_json::json!({ "identities": [{
-            "name": "test",
-            "credentials": [{ "accessKey": KEY, "secretKey": SECRET }],
-            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-        }] });
+        let keys = format!(
+            r#"{{"identities": [{{
+                "name": "test",
+                "credentials": [{{"accessKey": "{KEY}", "secretKey": "{SECRET}"}}],
+                "actions": ["Admin", "Read", "Write", "List", "Tagging"]
+            }}]}}"#
+        );
         let config = data.join("keys.json");
-        std::fs::write(&config, keys.to_string()).expect("it is written");
+        std::fs::write(&config, keys).expect("it is written");
         let [master, volume, filer, port] = [(); 4].map(|()| free_port());
         let mut command = Command::new(program);
         command.args([
@@ -126,24 +137,67 @@ impl S3Server {
         }
         command.arg(format!("-s3.config={}", config.display()));
         command.arg(format!("-dir={}", data.display()));
-        let mut server = Self::wait(&mut command, port)?;
+        let mut server = Self::wait(command, port)?;
         server
             .process
             .wait_until("bucket", LIMIT, |_| create_bucket(filer))?;
         Ok(server)
     }
 
-    fn wait(command: &mut Command, port: u16) -> Result<Self, WaitError> {
-        let mut process = Process::start(command)?;
-        let connects = |_: &Process| TcpStream::connect(("127.0.0.1", port)).ok();
-        process.wait_until("port", LIMIT, connects)?;
-        Ok(Self { process, port })
+    fn wait(mut command: Command, port: u16) -> Result<Self, WaitError> {
+        let process = start_listening(&mut command, port)?;
+        Ok(Self {
+            process,
+            command,
+            port,
+        })
+    }
+
+    /// Kills it by `SIGKILL`; what it wrote is left, and in the cache of the kernel.
+    ///
+    /// # Panics
+    /// If it has ended before.
+    pub fn kill(&mut self) {
+        let killed = self.process.signal(Signal::KILL);
+        killed.expect("a server runs until it is killed");
+        self.process.wait(LIMIT).expect("it was killed");
+    }
+
+    /// Starts it again, where it was, with the data that is there.
+    ///
+    /// # Panics
+    /// If it is not ready in time.
+    pub fn restart(&mut self) {
+        for _ in 0..STARTS_MAX {
+            match start_listening(&mut self.command, self.port) {
+                Ok(process) => {
+                    self.process = process;
+                    return;
+                }
+                // A connection of another program has its port for a moment.
+                Err(WaitError::Ended { .. }) => std::thread::sleep(Duration::from_secs(1)),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        panic!(
+            "{:?} ended {STARTS_MAX} times before it was ready",
+            self.command
+        );
     }
 
     /// Where it answers on this machine.
-    pub(super) const fn port(&self) -> u16 {
+    #[must_use]
+    pub const fn port(&self) -> u16 {
         self.port
     }
+}
+
+/// Starts a program and waits until it takes connections.
+fn start_listening(command: &mut Command, port: u16) -> Result<Process, WaitError> {
+    let mut process = Process::start(command)?;
+    let connects = |_: &Process| TcpStream::connect(("127.0.0.1", port)).ok();
+    process.wait_until("port", LIMIT, connects)?;
+    Ok(process)
 }
 
 /// Makes the bucket of SeaweedFS, which is a folder of its filer, if that is ready.
