@@ -1,13 +1,14 @@
 //! `cargo xtask soak`: hundreds of clients that connect, read, write and are killed at any moment, in
 //! rounds, against one server. `cargo xtask soak plans` runs the lab's plans in full instead,
-//! `cargo xtask soak worlds` thousands of seeded worlds, `cargo xtask soak doctor` the doctor on rigged systems, and
-//! `cargo xtask soak lab` the lab against fio by hand.
+//! `cargo xtask soak worlds` thousands of seeded worlds, `cargo xtask soak doctor` the doctor on rigged systems,
+//! `cargo xtask soak lab` the lab against fio by hand, and `cargo xtask soak bucket` kills of the server of a volume on an object store.
 //!
 //! Each client has a region of a disk for itself and knows what every byte of it may be ([`region`]); each
 //! life begins by reading all of it, and at the end the images are read past the server. Between two rounds,
 //! when no client is there, the server must have given back every descriptor and its memory. Each round ends with
 //! [floods](flood). Decisions come from a seed, which is printed; how the machine interleaves them does not.
 
+mod bucket;
 mod doctor;
 mod flood;
 mod lab;
@@ -61,6 +62,8 @@ enum Subject {
     Worlds,
     /// Rigged systems, with the doctor's verdict on each. The options are those of the clients.
     Doctor,
+    /// The server of a volume on an object store, killed under writes and flushes: `--rounds` of them, from `--seed` on.
+    Bucket,
     /// The lab held against fio by hand with the same flags, in turns. It takes --quick and --binary.
     Lab,
 }
@@ -77,10 +80,10 @@ pub(crate) struct Args {
     /// Clients at once.
     #[arg(long, default_value_t = 300)]
     clients: u32,
-    /// Rounds, with a look at the idle server after each.
+    /// Rounds, with a look at the idle server after each; of kills, with a check of the volume.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
-    /// What the decisions come from; another one each time when not given. Of worlds the first one, 0 when not given.
+    /// What the decisions come from; another one each time when not given. Of worlds the first one, and of kills, 0 when not given.
     #[arg(long)]
     seed: Option<u64>,
     /// Worlds of each kind.
@@ -136,6 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Subject::Plans => return plans::run(),
         Subject::Worlds => return worlds::run(args.count, args.seed.unwrap_or(0)),
         Subject::Doctor => return doctor::run(),
+        Subject::Bucket => return bucket::run(args.rounds, args.seed.unwrap_or(0)),
         Subject::Lab => return lab::run(args.binary.as_deref(), args.quick),
     }
     packages::ensure(&[packages::SOAK])?;
