@@ -1,6 +1,6 @@
 //! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `uri`; with the feature `store` `volume` (the contract), `worlds`
-//! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands), `snapshots` and `snapshot_worlds`, `s3` (servers
-//! of two makes).
+//! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands), `snapshots`, `snapshot_cuts` and
+//! `snapshot_worlds`, `s3` (servers of two makes).
 
 #[cfg(feature = "store")]
 mod admin;
@@ -8,6 +8,8 @@ mod dirty;
 mod plans;
 #[cfg(feature = "store")]
 mod s3;
+#[cfg(feature = "store")]
+mod snapshot_cuts;
 #[cfg(feature = "store")]
 mod snapshot_worlds;
 #[cfg(feature = "store")]

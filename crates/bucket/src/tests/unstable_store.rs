@@ -1,5 +1,5 @@
 //! [`UnstableStore`]: a store in memory of which any request may fail, be late, or be carried out without an answer, and which
-//! can be cut off from its client for good.
+//! can be cut off from its client for good, at some moment or at the request with some number.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,8 +39,60 @@ pub(super) struct UnstableStore {
     inner: Arc<InMemory>,
     faults: Mutex<Faults>,
     rng: Mutex<Rng>,
-    is_cut: AtomicBool,
+    connection: Arc<StoreConnection>,
     data_reads: AtomicU64,
+}
+
+/// The request at which a client is cut off.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestCut {
+    /// Requests before it.
+    pub(super) after: u64,
+    /// Whether it is carried out; it is not answered.
+    pub(super) is_carried_out: bool,
+}
+
+/// Whether a client reaches its store.
+#[derive(Debug, Default)]
+struct StoreConnection {
+    is_cut: AtomicBool,
+    cut: Mutex<Option<RequestCut>>,
+}
+
+impl StoreConnection {
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::SeqCst);
+    }
+
+    async fn while_connected(&self) {
+        if self.is_cut.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Counts a request; `Some` if it is the one at which the client is cut off.
+    fn count(&self) -> Option<RequestCut> {
+        let mut cut = self.cut.lock().unwrap();
+        let found = cut.as_mut()?;
+        if found.after > 0 {
+            found.after -= 1;
+            return None;
+        }
+        self.cut();
+        cut.take()
+    }
+
+    /// Carries out a request, if the client is connected, and answers, if it still is.
+    async fn carry_out<T>(&self, request: impl Future<Output = T>) -> T {
+        self.while_connected().await;
+        let cut = self.count();
+        if cut.is_none_or(|cut| cut.is_carried_out) {
+            let answer = request.await;
+            self.while_connected().await;
+            return answer;
+        }
+        std::future::pending().await
+    }
 }
 
 impl UnstableStore {
@@ -49,14 +101,24 @@ impl UnstableStore {
             inner,
             faults: Mutex::new(faults),
             rng: Mutex::new(Rng::with_seed(seed)),
-            is_cut: AtomicBool::new(false),
+            connection: Arc::default(),
             data_reads: AtomicU64::new(0),
         })
     }
 
     /// No request is carried out or answered any more.
     pub(super) fn cut(&self) {
-        self.is_cut.store(true, Ordering::SeqCst);
+        self.connection.cut();
+    }
+
+    /// The same, from some request on.
+    pub(super) fn cut_at(&self, cut: RequestCut) {
+        *self.connection.cut.lock().unwrap() = Some(cut);
+    }
+
+    /// Whether the client is cut off.
+    pub(super) fn is_cut(&self) -> bool {
+        self.connection.is_cut.load(Ordering::SeqCst)
     }
 
     /// Requests for data objects so far.
@@ -66,12 +128,6 @@ impl UnstableStore {
 
     pub(super) fn set(&self, faults: Faults) {
         *self.faults.lock().unwrap() = faults;
-    }
-
-    async fn while_connected(&self) {
-        if self.is_cut.load(Ordering::SeqCst) {
-            std::future::pending::<()>().await;
-        }
     }
 
     /// Does `request`, or what the faults say.
@@ -84,15 +140,15 @@ impl UnstableStore {
         if late < faults.late {
             clock::sleep(Duration::from_millis(millis)).await;
         }
-        self.while_connected().await;
+        self.connection.while_connected().await;
         if roll < faults.fails {
             return Err(failure("it was not carried out"));
         }
-        let result = request.await;
+        let result = self.connection.carry_out(request).await;
         if late < faults.late {
             clock::sleep(Duration::from_millis(millis)).await;
         }
-        self.while_connected().await;
+        self.connection.while_connected().await;
         if roll < faults.fails + faults.unanswered {
             return Err(failure("its answer was lost"));
         }
@@ -166,15 +222,12 @@ impl ObjectStore for UnstableStore {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        let (inner, is_cut) = (self.inner.clone(), self.is_cut.load(Ordering::SeqCst));
+        let (inner, connection) = (self.inner.clone(), self.connection.clone());
         let deletes = locations.then(move |path| {
-            let inner = inner.clone();
+            let (inner, connection) = (inner.clone(), connection.clone());
             async move {
-                if is_cut {
-                    std::future::pending::<()>().await;
-                }
                 let path = path?;
-                inner.delete(&path).await?;
+                connection.carry_out(inner.delete(&path)).await?;
                 Ok(path)
             }
         });
@@ -182,7 +235,8 @@ impl ObjectStore for UnstableStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        if self.is_cut.load(Ordering::SeqCst) {
+        // A list changes nothing: it is the same whether it was carried out.
+        if self.is_cut() || self.connection.count().is_some() {
             return stream::pending().boxed();
         }
         let faults = *self.faults.lock().unwrap();

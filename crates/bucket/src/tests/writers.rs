@@ -9,9 +9,11 @@ use fastrand::Rng;
 use object_store::memory::InMemory;
 
 use super::play_all;
+use super::snapshots::{assert_clean, names, open_snapshot, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
 use super::volume::{SIZE, access, new_volume, open, open_with, run, stable, tags, write};
 use crate::admin::create_on;
+use crate::error::BucketError;
 use crate::volume::VolumeOptions;
 
 /// Worlds of a test run.
@@ -73,6 +75,78 @@ fn a_reader_takes_nothing_from_the_writer() {
     });
 }
 
+/// The request of the command is in the manifest, which a server that lost the volume polls, too.
+#[test]
+fn a_server_that_lost_the_volume_writes_nothing_into_a_snapshot() {
+    run(async {
+        let (inner, first) = new_volume().await;
+        write(&first, 0, 2, 1).await.unwrap();
+        first.flush().await.unwrap();
+        // Only the first server has this.
+        write(&first, 1, 1, 9).await.unwrap();
+        let second = open(stable(&inner)).await.unwrap();
+        write(&second, 0, 1, 2).await.unwrap();
+        second.flush().await.unwrap();
+        snapshot(&stable(&inner), "a").await.unwrap();
+        let error = first.flush().await.unwrap_err();
+        assert!(error.fenced().is_some(), "{error}");
+        write(&second, 0, 2, 3).await.unwrap();
+        second.flush().await.unwrap();
+        let old = open_snapshot(&inner, "a").await.unwrap();
+        assert_eq!(tags(&old, 0, 3).await, [2, 1, 0]);
+        assert_eq!(names(&inner).await, ["a"]);
+        assert_clean(&inner).await;
+        second.close().await.unwrap();
+    });
+}
+
+/// With only the server left that lost the volume no request is answered, and nothing of it is in a snapshot.
+#[test]
+fn a_server_that_lost_the_volume_makes_no_snapshot() {
+    run(async {
+        let (inner, first) = new_volume().await;
+        let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
+        let second = open(access(store.clone())).await.unwrap();
+        write(&second, 0, 1, 2).await.unwrap();
+        second.flush().await.unwrap();
+        store.cut();
+        let error = snapshot(&stable(&inner), "a").await.unwrap_err();
+        assert!(matches!(error, BucketError::NoAnswer { .. }), "{error}");
+        assert_eq!(names(&inner).await, [""; 0]);
+        let error = first.flush().await.unwrap_err();
+        assert!(error.fenced().is_some(), "{error}");
+        let third = open(stable(&inner)).await.unwrap();
+        assert_eq!(tags(&third, 0, 1).await, [2]);
+        third.close().await.unwrap();
+    });
+}
+
+/// Nothing says which of the clocks is wrong. The other one is that of an earlier writer, or of this machine before.
+#[test]
+fn a_volume_with_tables_more_than_an_hour_ahead_is_read_and_not_written() {
+    run(async {
+        let (inner, ahead) = new_volume().await;
+        write(&ahead, 0, 1, 1).await.unwrap();
+        // The clock of a volume passes with the runtime, and begins at the real time.
+        tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
+        ahead.close().await.unwrap();
+        for _ in 0..2 {
+            let error = open(stable(&inner)).await.unwrap_err();
+            let BucketError::TablesAhead { seconds, .. } = &error else {
+                panic!("{error}");
+            };
+            assert!((7100..7300).contains(seconds), "{error}");
+            assert!(error.next().is_some_and(|next| next.contains("clock")));
+        }
+        let options = VolumeOptions {
+            read_only: true,
+            ..VolumeOptions::default()
+        };
+        let reader = open_with(stable(&inner), &options).await.unwrap();
+        assert_eq!(tags(&reader, 0, 1).await, [1]);
+    });
+}
+
 /// The second writer opens at any moment of the first one's work.
 async fn world(seed: u64) {
     let mut rng = Rng::with_seed(seed);
@@ -82,6 +156,7 @@ async fn world(seed: u64) {
         fails: rng.u8(0..10),
         unanswered: rng.u8(0..10),
         late: rng.u8(0..50),
+        conflicts: rng.u8(0..20),
         ..Faults::default()
     };
     let store = UnstableStore::new(inner.clone(), faults(&mut rng), rng.u64(..));
