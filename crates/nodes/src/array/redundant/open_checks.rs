@@ -3,7 +3,7 @@
 use block::Range;
 
 use super::super::ArrayError;
-use super::super::assembly::Assembly;
+use super::super::assembly::{Assembly, OtherKind};
 use super::super::format::{Role, Superblock, features};
 use super::super::member::Member;
 use super::bits::Bits;
@@ -17,10 +17,15 @@ const REFUSED: [(u32, &str); 3] = [
     (features::CLUSTERED, "several machines use it at once"),
 ];
 
-/// Refuses to write what is not understood whole, or where it would lie on something else.
+/// Refuses to write what is not understood whole, or where it would lie on something else. Nothing is written of members that the array
+/// went on without: their places are checked when they come back (`RedundantArray::refuse_misplaced`).
 pub(super) fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
     let block = block_size(assembly);
-    let others = assembly.others.iter().map(|other| &other.member);
+    let is_left_out =
+        |kind: &OtherKind| matches!(kind, OtherKind::Stale { .. } | OtherKind::Failed);
+    let others = assembly.others.iter();
+    let others = others.filter(|other| !is_left_out(&other.kind));
+    let others = others.map(|other| &other.member);
     let others = others.filter(|member| member.disk.geometry().block_size <= block);
     for member in holders(assembly).map(|(member, _)| member).chain(others) {
         let bitmap = |header| Bits::image_len(&header, block_of(block)) as u64;

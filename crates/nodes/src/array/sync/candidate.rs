@@ -134,16 +134,8 @@ impl SyncManager {
         &self,
         found: &Found,
     ) -> Result<Option<(u16, Bits)>, ArrayError> {
-        let facts = self.array.facts();
         let of = &found.superblock;
-        let same_form = (of.level, of.layout, of.chunk, of.member_size, of.members)
-            == (
-                facts.level,
-                facts.layout,
-                facts.chunk,
-                facts.member_size,
-                facts.parts,
-            );
+        let same_form = self.has_form_of(of);
         let (Role::Active(part), Some(own), true) = (of.role, &found.bitmap, same_form) else {
             return Ok(None);
         };
@@ -169,12 +161,27 @@ impl SyncManager {
         Ok(may.then_some((part, own_bits)))
     }
 
-    /// Why a member cannot come back by the bitmap, as far as that is simple to say.
-    pub(super) fn why_not(&self, found: &Found) -> String {
+    /// Why a member cannot come back by the bitmap, as far as that is simple to say, and what is left to do.
+    pub(super) fn refuse_return(&self, found: &Found) -> ArrayError {
         let name = &found.name;
-        let why = if !self.array.has_bitmap() {
+        let holds = matches!(found.superblock.role, Role::Active(_));
+        let needed = self.array.facts().member_size;
+        let refused = |why: &str, next| {
+            let what = format!("{name} cannot come back as it is: {why}");
+            ArrayError::refused(what, next)
+        };
+        let room = self.room(found);
+        if holds && room < needed {
+            let why = format!(
+                "the array was enlarged without it, and uses {needed} bytes of each member; it has room for {room}"
+            );
+            return refused(&why, "add a larger disk instead");
+        }
+        let why = if holds && !self.has_form_of(&found.superblock) {
+            "it has another form than the array, which got that without it"
+        } else if !self.array.has_bitmap() {
             "the array has no bitmap that would list what it lacks"
-        } else if !matches!(found.superblock.role, Role::Active(_)) {
+        } else if !holds {
             "it holds no part of the array"
         } else if found.superblock.rebuilt_to.is_some() {
             "it was being rebuilt when it left"
@@ -182,7 +189,28 @@ impl SyncManager {
             "the bitmap does not list all that it lacks: it is too old, was used without the others, or its part \
              was given to another member"
         };
-        format!("{name} cannot come back as it is: {why}")
+        refused(why, "add it: all of it is copied")
+    }
+
+    /// Bytes of data that a disk has room for: they begin where its own begin, or nearer to the beginning of the disk where a member's do.
+    fn room(&self, found: &Found) -> u64 {
+        let own = found.superblock.data.offset;
+        let members = self.array.written();
+        let starts = members.iter().map(|member| member.superblock.data.offset);
+        let start = starts.fold(own, u64::min);
+        let end = match found.at > own {
+            true => found.at,
+            false => found.disk.geometry().size,
+        };
+        end.saturating_sub(start)
+    }
+
+    /// Whether a superblock has the form of the array.
+    fn has_form_of(&self, of: &Superblock) -> bool {
+        let facts = self.array.facts();
+        let form = (facts.level, facts.layout, facts.chunk);
+        let own = (of.level, of.layout, of.chunk);
+        own == form && (of.member_size, of.members) == (facts.member_size, facts.parts)
     }
 }
 

@@ -65,8 +65,7 @@ impl SyncManager {
                 return self.take_back(&disk, found, part, &own).await;
             }
             self.refuse_diverged(&found).await?;
-            let next = "add it: all of it is copied";
-            Err(ArrayError::refused(self.why_not(&found), next))
+            Err(self.refuse_return(&found))
         })
         .await
     }

@@ -9,7 +9,7 @@ use super::super::format::{Level, Version};
 use super::super::redundant::tests::kit::{
     BIT, DISK, MEMBER, RING, Recipe, bits, options, superblock,
 };
-use super::super::{AddOptions, Array, Candidate, SyncKind, open};
+use super::super::{AddOptions, Array, Candidate, MemberState, SyncKind, open};
 use super::open::candidates;
 use super::reshape::write;
 
@@ -256,4 +256,69 @@ fn a_bitmap_gets_bits_for_what_is_new() {
         assert_eq!(header.size, superblock(&disks[0]).await.member_size);
         assert_eq!(set, (bit(MEMBER)..bit(header.size)).collect::<Vec<_>>());
     });
+}
+
+/// Disks of an array that was enlarged after its member `b` had failed, which is smaller than the others; the array's size before.
+async fn enlarged_without_b(recipe: &Recipe) -> (Vec<Node>, u64) {
+    let disks = blank(DISK, recipe.parts);
+    recipe.make(&disks).await;
+    let array = open(candidates(&disks), options()).await.unwrap();
+    let size = array.geometry().size;
+    write(&array, Range::new(0, size), 1).await;
+    array.fail("b").await.unwrap();
+    let new = blank(2 * DISK, 1).remove(0);
+    let candidate = Candidate::local("new", new.clone());
+    array.add(candidate, AddOptions::default()).await.unwrap();
+    array.by_hand().work().await.unwrap();
+    array.stop().await.unwrap();
+    drop(array);
+    let mut images = images(&disks).await;
+    for (index, image) in images.iter_mut().enumerate() {
+        let more = if index == 1 { 0 } else { MORE };
+        image.resize(image.len() + Range::new(0, more).len_usize(), 0xee);
+    }
+    let mut disks = nodes(images);
+    disks.push(new);
+    let array = open(candidates(&disks), options()).await.unwrap();
+    array.resize(false).await.unwrap();
+    array.stop().await.unwrap();
+    (disks, size)
+}
+
+/// What was wrong: an array that was enlarged after a smaller disk had failed was refused as long as that disk was named.
+#[test]
+fn a_smaller_disk_that_failed_before_is_no_reason_to_refuse_a_larger_array() {
+    for recipe in recipes() {
+        block_on(async {
+            let (disks, before) = enlarged_without_b(&recipe).await;
+            let left = images(&disks[1..2]).await;
+            let array = open(candidates(&disks), options()).await.unwrap();
+            let status = array.status();
+            assert_eq!(status.working, recipe.parts, "{recipe:?}");
+            let b = status.members.iter().find(|member| member.name == "b");
+            assert_eq!(b.unwrap().state, MemberState::Stale, "{recipe:?}");
+            check(&array, &recipe, before).await;
+            array.stop().await.unwrap();
+            assert!(images(&disks[1..2]).await == left, "it is written");
+        });
+    }
+}
+
+#[test]
+fn a_disk_that_is_too_small_for_a_larger_array_does_not_come_back() {
+    for recipe in recipes() {
+        block_on(async {
+            let (disks, _) = enlarged_without_b(&recipe).await;
+            let array = open(candidates(&disks), options()).await.unwrap();
+            let b = || Candidate::local("b", disks[1].clone());
+            let refused = array.re_add(b()).await.unwrap_err();
+            let why = "b cannot come back as it is: the array was enlarged without it";
+            assert!(refused.to_string().starts_with(why), "{refused}");
+            assert_eq!(refused.next(), Some("add a larger disk instead"));
+            let added = array.add(b(), AddOptions::default()).await;
+            let refused = added.unwrap_err().to_string();
+            assert!(refused.contains("b is too small"), "{refused}");
+            array.stop().await.unwrap();
+        });
+    }
 }
