@@ -118,6 +118,40 @@ fn a_dirty_reshape_that_lacks_a_member_is_refused_and_read_by_force_with_the_pla
     });
 }
 
+/// Linux refuses it too (`raid5_run` in drivers/md/raid5.c), and takes what was stopped cleanly.
+#[test]
+fn a_reshape_that_continues_without_a_member_is_refused_after_an_unclean_end() {
+    for is_clean in [false, true] {
+        block_on(async {
+            let case = Case::devices(Recipe::parity(Level::Raid5, 2, 3), 4);
+            let disks = case.disks();
+            let array = case.begun(&disks).await;
+            assert!(one_step(&array).await);
+            array.fail("b").await.unwrap();
+            assert!(one_step(&array).await);
+            write(&array, Range::new(0, 512), 1).await;
+            if is_clean {
+                array.stop().await.unwrap();
+            }
+            drop(array);
+            let opened = open(candidates(&disks), options()).await;
+            let array = if is_clean {
+                let array = opened.unwrap();
+                array.by_hand().work().await.unwrap();
+                case.has_ended(&array).await;
+                array
+            } else {
+                let refused = refusal(opened);
+                assert!(refused.contains("was being written"), "{refused}");
+                let array = open(candidates(&disks), forced()).await.unwrap();
+                assert!(array.status().untrusted.is_some());
+                array
+            };
+            Content::of(&case).check(&array, "without b").await;
+        });
+    }
+}
+
 #[test]
 fn a_line_names_some_places_and_counts_the_others() {
     let mut untrusted = UntrustedPlaces {
