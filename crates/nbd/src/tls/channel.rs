@@ -4,8 +4,8 @@
 //!
 //! * A key seals at most [`REKEY_AFTER`] records (RFC 8446, section 5.5), then both sides take the
 //!   next. TLS 1.2 has no next key: where the cipher has a limit, the connection ends there.
-//! * No connection is renegotiated: under TLS 1.2 a client passes over the request for it, and a server ends the
-//!   connection.
+//! * No connection is renegotiated: under TLS 1.2 a client passes over the request for it (RFC 5246, section 7.4.1.1),
+//!   at most [`EMPTY_RECORDS_MAX`] in a row, and a server ends the connection.
 //! * Control messages of the peer cost a fixed amount of memory: one answer to its key
 //!   updates is owed at most, session tickets are passed over, and [`EMPTY_RECORDS_MAX`] records in a row
 //!   may carry no data.

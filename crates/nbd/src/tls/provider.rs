@@ -1,4 +1,7 @@
 //! What both sides hand to rustls: versions, ciphers in this machine's order, and the engine's clock.
+//!
+//! Under TLS 1.2 the extended master secret is used where the peer has it, and not required: what it prevents takes
+//! resumption or renegotiation, and there is neither.
 
 use std::sync::Arc;
 
