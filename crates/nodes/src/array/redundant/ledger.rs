@@ -82,6 +82,11 @@ impl CommitLedger {
         self.lead = true;
     }
 
+    /// Whether a member that is away may count as many events as those that are here, or one more: no commit says yet that it is missing.
+    pub(super) const fn leads(&self) -> bool {
+        self.lead
+    }
+
     /// Members were marked dirty when the array was opened.
     pub(super) const fn set_found_dirty(&mut self, found_dirty: bool) {
         self.found_dirty = found_dirty;

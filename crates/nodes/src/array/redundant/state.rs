@@ -76,6 +76,13 @@ impl State {
         self.ledger.change(urgent);
     }
 
+    /// Superblocks are to say that members are missing that were so when the array was opened, before anything else is acknowledged.
+    pub(super) fn note_missing(&mut self) {
+        if self.ledger.leads() {
+            self.change(true);
+        }
+    }
+
     /// A member failed.
     pub(super) fn fail(&mut self, slot: SlotId, why: &str) -> Failing {
         if self.fence.is_closed() {

@@ -5,6 +5,7 @@
 //! * Nothing is written before all of the journal was read, and judged.
 //! * Data and parity of a column are written page by page, as far as members do not have them; members are flushed, and only then
 //!   the journal is emptied. What it says is done once or more often with the same result: a cut while it is done does no harm.
+//! * Superblocks say, durably, which members are missing before it is emptied: one that comes back lacks what it was not written.
 //! * Data without parity (left by Linux in write-back mode) are written with a parity that is computed from all data: only in
 //!   an array that lacks no member, where another cut does no harm.
 //! * A journal without a beginning is one that was damaged: parity counts as right nowhere after that, and an array that lacks a
@@ -64,6 +65,7 @@ impl RedundantArray {
         let written = replayed.map_err(|error| unreplayed(self.name(), &error))?;
         let emptied = async {
             self.on_all(|target| Box::pin(target.flush())).await?;
+            self.lock().state.note_missing();
             self.record(State::is_recorded).await?;
             let mut head = journal.head.lock().await;
             self.empty_journal(journal, &mut head).await

@@ -12,6 +12,8 @@
 //!
 //! * It changes while no row is being written, and after a flush of all members: what was written before is on them.
 //! * No row is written before all holders have what the mode says, durably; also a member that is given a part.
+//! * No log is reset before superblocks say, durably, which members are missing: one that comes back is no member in sync then, of which rows were
+//!   being written that no log names any more.
 //! * Old headers are never found behind one that is newer, or none: what they say is not true any more.
 //! * A space that has a header, or once had, begins with zeroes only where the log is paused.
 
@@ -86,7 +88,8 @@ impl RedundantArray {
         mode: LogMode,
     ) -> Result<(), IoError> {
         self.on_all(|target| Box::pin(target.flush())).await?;
-        // Which of them failed, before what they lack is forgotten.
+        // Which of them failed or are missing, before what they lack is forgotten.
+        self.lock().state.note_missing();
         self.record(State::is_recorded).await?;
         let view = self.view();
         let targets = view.written().map(|holder| &*holder.target);

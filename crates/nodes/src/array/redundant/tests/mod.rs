@@ -14,6 +14,7 @@ mod member_table;
 mod model;
 mod order;
 mod ppl;
+mod ppl_missing;
 mod range_locks;
 mod regions;
 mod restart;

@@ -23,8 +23,8 @@ use crate::{Delay, DelayTimes};
 /// What each request to a member takes, where that counts.
 const REQUEST: Duration = Duration::from_millis(10);
 /// The smallest log: one header, and partial parity of 4 KiB.
-const SMALL: u64 = 8192;
-const FIRST: Range = Range::new(0, CHUNK);
+pub(super) const SMALL: u64 = 8192;
+pub(super) const FIRST: Range = Range::new(0, CHUNK);
 const SIGNED: [u8; 16] = [7; 16];
 
 fn four(len: u64) -> Recipe {
@@ -46,11 +46,11 @@ async fn try_open(disks: &[Node]) -> Result<Arc<Array>, ArrayError> {
     open(candidates, unbounded()).await
 }
 
-async fn opened(disks: &[Node]) -> Arc<Array> {
+pub(super) async fn opened(disks: &[Node]) -> Arc<Array> {
     try_open(disks).await.unwrap()
 }
 
-async fn write(array: &Array, range: Range, fill: u8) -> Result<(), IoError> {
+pub(super) async fn write(array: &Array, range: Range, fill: u8) -> Result<(), IoError> {
     let data = single(pattern(fill, range));
     array.write(range, data, WriteFlags::empty()).await
 }
@@ -216,7 +216,7 @@ fn rows_that_arrive_together_share_a_header_and_generations_go_up() {
 }
 
 /// Row 0 as a cut leaves it: data of part 1 are new, parity is old.
-async fn torn(len: u64) -> (Vec<Node>, Vec<u8>) {
+pub(super) async fn torn(len: u64) -> (Vec<Node>, Vec<u8>) {
     let disks = disks(len, 4);
     four(len).make(&disks).await;
     let array = opened(&disks).await;

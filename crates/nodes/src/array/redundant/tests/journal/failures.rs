@@ -5,8 +5,8 @@ use std::sync::Arc;
 use block::{Errno, Operation, Range};
 use testkit::{Effect, Fault, FaultDisk, MemDisk, block_on, pattern};
 
-use super::super::kit::{DISK, heard, recorded, superblock};
-use super::{CHUNK, FIRST, LARGE, disks, five, opened, read, refused, sum_of, tail, write};
+use super::super::kit::{DATA, DISK, Heard, heard, recorded, superblock};
+use super::{CHUNK, FIRST, LARGE, disks, five, opened, read, refused, sum_of, tail, torn, write};
 use crate::array::format::Role;
 use crate::array::{AddOptions, Candidate, MemberState};
 
@@ -115,5 +115,29 @@ fn a_member_that_fails_while_it_gets_a_replacement_is_not_replaced_by_nothing() 
         let array = opened(&here).await;
         assert_eq!(array.status().working, 4);
         assert_eq!(read(&array, rest).await, pattern(1, whole)[4096..]);
+    });
+}
+
+/// The missing member may count one event more than those that are there: it is known to be missing once two commits are durable, and the
+/// first one of them was that which moved the tail.
+#[test]
+fn a_journal_is_emptied_once_superblocks_record_that_a_member_is_missing() {
+    block_on(async {
+        let (below, _) = torn(&five(), LARGE, true).await;
+        let (mut disks, requests) = recorded(&below);
+        disks.remove(1);
+        let array = opened(&disks).await;
+        let all = heard(&requests);
+        let is_block = |heard: &Heard| {
+            let is_inside = heard.range.is_some_and(|range| range.offset >= DATA);
+            heard.member == 4 && heard.operation == Operation::Write && is_inside
+        };
+        let emptied = all.iter().position(is_block).expect("it is emptied");
+        for member in [0, 2, 3, 4] {
+            let is_own = |heard: &&Heard| heard.member == member && heard.is_superblock();
+            let recorded = all[..emptied].iter().filter(|heard| heard.done);
+            assert_eq!(recorded.filter(is_own).count(), 2, "{all:?}");
+        }
+        array.stop().await.unwrap();
     });
 }
