@@ -13,7 +13,7 @@
 //!
 //! # What this does not do
 //!
-//! `If-Match`, which nothing here uses: the client itself retries its conflicts.
+//! `If-Match`: only SlateDB's collection of old manifests uses it, for one file, and reads that once more after either answer.
 
 use std::fmt;
 use std::ops::Range;

@@ -23,7 +23,7 @@ pub struct RequestFaults {
     pub refused: u64,
     /// It is carried out; its answer is lost, or only half of it arrives.
     pub unanswered: u64,
-    /// If it has a condition, it is answered with the 409 of a conflict; the server does not get it.
+    /// If it creates an object where there is none, it is answered with the 409 of a conflict; the server does not get it.
     pub conflicts: u64,
     /// What each GET and HEAD waits.
     pub read_delay: Duration,
@@ -32,7 +32,7 @@ pub struct RequestFaults {
 }
 
 impl RequestFaults {
-    /// One request in ten fails, and one more in ten of those with a condition.
+    /// One request in ten fails, and one more in ten of those that create an object where there is none.
     pub const SOME: Self = Self {
         refused: 6,
         unanswered: 4,
@@ -56,7 +56,7 @@ enum RequestFate {
     Forwarded,
     /// Answered with this status, and not carried out.
     Failed(&'static str),
-    /// Answered with 409 if it has a condition.
+    /// Answered with 409 if it is such a create.
     Conflict,
     /// Its connection is closed, and it is not carried out.
     Reset,
@@ -171,7 +171,7 @@ fn carry_out(mut client: TcpStream, shared: &ProxyShared) -> io::Result<()> {
     };
     limit(&client)?;
     let request = read_request(&mut client)?;
-    if matches!(fate, RequestFate::Conflict) && !has_condition(&request) {
+    if matches!(fate, RequestFate::Conflict) && !is_create(&request) {
         fate = RequestFate::Forwarded;
     }
     let is_read = request.starts_with(b"GET ") || request.starts_with(b"HEAD ");
@@ -236,11 +236,11 @@ fn head_len(message: &[u8]) -> Option<usize> {
     Some(end + 4)
 }
 
-/// Whether a request creates an object only if there is none.
-fn has_condition(request: &[u8]) -> bool {
+/// Whether a request creates an object only if there is none. A read may have the same header.
+fn is_create(request: &[u8]) -> bool {
     let head = head_len(request).unwrap_or_default();
     let head = String::from_utf8_lossy(&request[..head]).to_ascii_lowercase();
-    head.lines().any(|line| line.starts_with("if-none-match:"))
+    head.starts_with("put ") && head.lines().any(|line| line.starts_with("if-none-match:"))
 }
 
 /// A request with its body, whose length is in its head.

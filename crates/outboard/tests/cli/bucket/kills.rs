@@ -246,7 +246,7 @@ impl RunningServer {
     }
 }
 
-/// The store, and who serves the volume.
+/// The store, and the servers of the volume.
 struct KillWorld<'a> {
     place: Place<'a>,
     volume: String,
