@@ -107,12 +107,12 @@ async fn delete(cut: RequestCut) -> bool {
 
 #[test]
 fn a_create_of_a_served_volume_that_ends_at_any_request_made_the_snapshot_or_did_not() {
-    cut_each(async |cut| create(cut, true).await);
+    cut_each(async |cut| Box::pin(create(cut, true)).await);
 }
 
 #[test]
 fn a_create_of_a_closed_volume_that_ends_at_any_request_made_the_snapshot_or_did_not() {
-    cut_each(async |cut| create(cut, false).await);
+    cut_each(async |cut| Box::pin(create(cut, false)).await);
 }
 
 #[test]
