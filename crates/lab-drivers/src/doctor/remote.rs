@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use lab::agent::Side;
 use lab::doctor::{
-    Bound, ConnectTimes, DoctorJob, Examination, GreetingTimes, OwnClients, ServedUse, Stage,
-    Substitution, needs_pairs,
+    Bound, ConnectTimes, DoctorJob, Examination, OwnClients, ServedUse, Stage, Substitution,
+    middle_greeting, needs_pairs,
 };
-use lab::units::Rate;
+use lab::units::{Nanos, Rate};
 use nbd::client::{ClientConfig, Target, describe, list};
 
 use super::bare_wire;
@@ -23,7 +23,7 @@ use super::server::RemoteServer;
 use super::session::DoctorSession;
 use super::stripe::each_alone;
 use super::watcher::WatchedSpan;
-use super::wire::{self, ProbeTimes};
+use super::wire;
 use crate::DriverError;
 use crate::runtime::on_engine;
 
@@ -75,7 +75,7 @@ struct NullRun {
 #[derive(Debug, Clone)]
 pub(super) struct PlainRead {
     pub(super) measured: ReadResult,
-    idle: ProbeTimes,
+    connect_idle: Vec<Nanos>,
     pub(super) span: WatchedSpan,
     /// What its server did meanwhile, where it is ours.
     served: Option<ServedUse>,
@@ -134,12 +134,12 @@ impl<'a, 'b> Remote<'a, 'b> {
             .far
             .address
             .filter(|address| !address.ip().is_loopback());
-        let idle = match over_a_wire {
-            Some(address) => wire::idle(address, true)?,
-            None => ProbeTimes::default(),
+        let connect_idle = match over_a_wire {
+            Some(address) => wire::idle(address)?,
+            None => Vec::new(),
         };
         let how = Measure {
-            probe: over_a_wire.filter(|_| !idle.connect.is_empty()),
+            probe: over_a_wire.filter(|_| !connect_idle.is_empty()),
             ..self.measure(self.session.job)
         };
         let port = self.far.address.map(|address| address.port());
@@ -161,7 +161,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         Ok(PlainRead {
             served: served.or_else(far),
             measured,
-            idle,
+            connect_idle,
             span: WatchedSpan::new(watcher, before, after),
         })
     }
@@ -250,8 +250,9 @@ impl<'a, 'b> Remote<'a, 'b> {
         if let Some(address) = self.far.address {
             bare_wire::both_ways(self.session, e, address.ip())?;
         }
-        self.warm(e)?;
+        // What is certain before what may not be.
         self.null_of_theirs(e)?;
+        self.warm(e)?;
         self.disk(e)?;
         let deep = self.session.job.depth.max(DEPTH_FULL);
         let how = Measure::new(self.session.at_depth(deep), self.session.slice());
@@ -279,9 +280,9 @@ impl<'a, 'b> Remote<'a, 'b> {
         let is_idle = client.is_none_or(|cpu| cpu.utilisation() < IDLE_CLIENT);
         // A client that is busy notices late that it is connected.
         if is_idle {
-            let (idle, loaded) = (plain.idle.clone(), plain.measured.probed.clone());
-            e.connect = ConnectTimes::new(idle.connect, loaded.connect);
-            e.greeting = GreetingTimes::new(idle.greeting, loaded.greeting);
+            let loaded = plain.measured.probed.clone();
+            e.connect = ConnectTimes::new(plain.connect_idle.clone(), loaded.connect);
+            e.greeting = middle_greeting(loaded.greeting);
         }
         // What a link says of itself is passed by none, but other links may follow.
         let link = wire::link_bound(address.ip());

@@ -1,7 +1,7 @@
 //! The wire, distinguished from the server by what the server's program has no part in: the time of a connect. The server's
 //! program, distinguished from its disk by what the disk has no part in: the time until its first bytes.
 //!
-//! What the times mean is in [`lab::doctor::ConnectTimes`] and [`lab::doctor::GreetingTimes`].
+//! What the times mean is in [`lab::doctor::ConnectTimes`] and in `greeting.rs` next to it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -66,15 +66,15 @@ pub(super) async fn probe_until(address: SocketAddr, greets: bool, end: Instant)
     times
 }
 
-/// What connections take when nothing else is in flight.
-pub(super) fn idle(address: SocketAddr, greets: bool) -> Result<ProbeTimes, DriverError> {
+/// What connecting takes when nothing else is in flight.
+pub(super) fn idle(address: SocketAddr) -> Result<Vec<Nanos>, DriverError> {
     on_engine(async || {
         let mut times = ProbeTimes::default();
         for _ in 0..IDLE_TRIES {
-            times.add(address, greets).await;
+            times.add(address, false).await;
             clock::sleep(PAUSE).await;
         }
-        Ok(times)
+        Ok(times.connect)
     })
 }
 

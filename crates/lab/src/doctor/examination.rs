@@ -5,11 +5,11 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BareWire, Bound, CacheUse, ConnectTimes, Evidence, FlushTimes, GreetingTimes, ReadaheadTrials,
-    ServedUse, Stage,
+    BareWire, Bound, CacheUse, ConnectTimes, Evidence, FlushTimes, ReadaheadTrials, ServedUse,
+    Stage,
 };
 use crate::plan::{Direction, Pattern};
-use crate::units::{Bytes, Rate};
+use crate::units::{Bytes, Nanos, Rate};
 
 /// A target that exceeds a bound by more than this has refuted it.
 pub(super) const PASSED: f64 = 1.03;
@@ -150,9 +150,9 @@ pub struct Examination {
     /// How long connecting to the server took, where that leads over a wire.
     #[serde(default)]
     pub connect: Option<ConnectTimes>,
-    /// How long the server took to send the first bytes of a connection, where that leads over a wire.
+    /// How long the server took to send the first bytes of a connection meanwhile, where that leads over a wire.
     #[serde(default)]
-    pub greeting: Option<GreetingTimes>,
+    pub greeting: Option<Nanos>,
     /// The wire by itself, both ways.
     #[serde(default)]
     pub wire: Option<BareWire>,

@@ -57,7 +57,7 @@ pub use connect::ConnectTimes;
 pub use effect::{PAIRS_MIN, needs_pairs, queue_may_limit};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
 pub use flush::{DeviceFlushes, FlushTimes};
-pub use greeting::GreetingTimes;
+pub use greeting::middle_greeting;
 pub use readahead::{ReadaheadTrial, ReadaheadTrials};
 pub use server_report::{
     AnsweredRequests, ClientReading, ClientUse, ExportReading, MemberReading, MemberUse,

@@ -56,7 +56,7 @@ fn is_passing(examination: &Examination, sub: &Substitution) -> bool {
 }
 
 /// Whether the processor of a part was looked at.
-pub(super) fn has_processor(examination: &Examination, part: Stage) -> bool {
+fn has_processor(examination: &Examination, part: Stage) -> bool {
     let mut bounds = examination.bounds.iter();
     bounds.any(|bound| bound.part == part && bound.is_of_processor())
 }

@@ -12,7 +12,7 @@ use super::effect::Effect;
 use super::examination::PASSED;
 use super::suspects::{find_suspects, moved};
 use super::{Bound, Cause, Evidence, Examination, Stage, Substitution};
-use super::{greeting, wire, wording};
+use super::{wire, wording};
 use crate::units::Rate;
 
 /// A target that reaches this part of a bound is at it.
@@ -168,9 +168,6 @@ impl<'a> Analysis<'a> {
         let is_full = self.suspects.contains(&Stage::Wire) && wire::is_full(self.examination);
         if is_full && !wire::has_room(self.examination) {
             return (vec![Stage::Wire], VerdictBasis::Sign);
-        }
-        if self.suspects.contains(&Stage::Server) && greeting::is_late(self.examination) {
-            return (vec![Stage::Server], VerdictBasis::Sign);
         }
         // The advice was tried, and helps.
         if self.is_short_of_requests() {

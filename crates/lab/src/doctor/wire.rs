@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::examination::PASSED;
 use super::verdict::NEAR;
-use super::{Bound, Examination, Stage};
+use super::{Bound, ConnectTimes, Examination, Stage};
 use crate::plan::Direction;
 use crate::units::{BitRate, Rate};
 
@@ -110,10 +110,16 @@ pub(super) fn has_room(examination: &Examination) -> bool {
     })
 }
 
-/// Whether packets were seen to find the wire's queue empty much of the time.
+/// Whether packets were seen to find the wire's queue empty much of the time. The first bytes of a connection go the way of
+/// what is read, through the queue that is there after the connect.
 pub(super) fn has_empty_queue(examination: &Examination) -> bool {
-    let connect = examination.connect.as_ref();
-    connect.is_some_and(|times| times.is_clear(&examination.job, examination.rate))
+    let is_read = examination.job.direction == Direction::Read;
+    let greeting = examination.greeting.filter(|_| is_read);
+    examination.connect.is_some_and(|times| {
+        let loaded = greeting.map_or(times.loaded, |greeting| greeting.min(times.loaded));
+        let fastest = ConnectTimes { loaded, ..times };
+        fastest.is_clear(&examination.job, examination.rate)
+    })
 }
 
 /// Whether the target is below a part of what the wire carries, and nothing waits in front of it.

@@ -7,7 +7,7 @@ use super::effect::Effect;
 use super::verdict::{Analysis, NextBottleneck, VerdictBasis};
 use super::{
     Bound, Cause, ClientUse, CpuUse, Evidence, Examination, MemberUse, ServedUse, Stage,
-    StripeMember, Substitution, greeting, wire,
+    StripeMember, Substitution, wire,
 };
 use crate::agent::protocol::PORT;
 use crate::fio::command::quoted;
@@ -84,9 +84,6 @@ pub(super) fn evidence(
     lines.extend(signs.map(|sign| sign.text.clone()));
     if limiter.contains(&Stage::Wire) && wire::is_full(judged.examination) {
         lines.extend(judged.examination.connect.map(|times| times.text()));
-    }
-    if limiter == [Stage::Server] && greeting::is_late(judged.examination) {
-        lines.extend(judged.examination.greeting.map(|times| times.text()));
     }
     if let [only] = limiter
         && let Some(bound) = judged.bound_of(*only)

@@ -68,7 +68,9 @@ fn figures(examination: &Value) -> String {
                 .into_iter()
                 .map(move |one| format!("    {key}: {one}"))
         });
-    lines.collect::<Vec<_>>().join("\n")
+    let times = ["rate", "best", "connect", "greeting"];
+    let times = times.map(|key| format!("    {key}: {}", examination[key]));
+    lines.chain(times).collect::<Vec<_>>().join("\n")
 }
 
 /// Sets up a system and examines it: its grade, with a line of the table. None where this machine lacks something for it.

@@ -231,6 +231,7 @@ fn near_systems() -> Vec<RiggedSystem> {
         let disk = format!("d=throttle(memory(64M), read-bytes={rate}/s)");
         all.push(ours(&[&disk], ("disk", "")));
         all.push(ours(&[&disk], ("disk", "")).options(SMALL));
+        all.push(ours(&[&disk], ("disk", "")).options(LARGE));
     }
     all.push(ours(&["d=delay(memory(64M), read=10ms)"], ("queue", "")).options(ONE));
     all.push(ours(&["d=memory(64M)"], ("server", "quota")).quota(5));
@@ -272,6 +273,7 @@ fn far_systems() -> Vec<RiggedSystem> {
             .far()
             .agent(),
     );
+    all.push(RiggedSystem::new(Nbdkit, &["file", "IMAGE"], ("wire", "")).far());
     // Disks from 0.4 to 0.95 of the wire.
     for kib in [4700, 7000, 8200, 9200, 10_500] {
         let disk = format!("d=throttle(memory(64M), read-bytes={kib}K/s)");
@@ -285,11 +287,12 @@ fn far_systems() -> Vec<RiggedSystem> {
         all.push(both.clone().agent().options(options));
         all.push(both.options(options));
     }
-    // A server that gets a percent of a core, or what another process leaves, of whose machine nothing is seen.
+    // A server that gets a percent of a core, of whose machine nothing is seen.
     let memory = ours(&["d=memory(64M)", "n=null(1G)"], ("server", ""))
         .far()
+        .link_speed()
         .options(SMALL);
-    all.extend([memory.clone().quota(1), memory.starved()]);
+    all.push(memory.quota(1));
     // And a disk that is faster than the wire by as little.
     for kib in [13_000, 16_000] {
         let disk = format!("d=throttle(memory(64M), read-bytes={kib}K/s)");

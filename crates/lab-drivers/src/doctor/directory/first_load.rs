@@ -32,7 +32,7 @@ impl Directory<'_, '_> {
     /// The first run, with what is seen of the server meanwhile.
     pub(super) fn watched(&self) -> Result<WatchedLoad, DriverError> {
         let probe = match self.written_over_wire() {
-            Some(address) => Some((address, wire::idle(address, false)?.connect)),
+            Some(address) => Some((address, wire::idle(address)?)),
             None => None,
         };
         let probe = probe.filter(|(_, idle)| !idle.is_empty());

@@ -274,7 +274,7 @@ fn a_rate_of_few_requests_says_how_uncertain_it_is() {
 /// The disk was named: a null export takes less of the processor for each request, so that it carried more with the quota of
 /// the server used up.
 #[test]
-fn a_server_at_its_quota_is_not_acquitted_by_an_export_that_costs_it_less() {
+fn a_server_at_its_quota_is_not_ruled_out_by_an_export_that_costs_it_less() {
     let throttled = CpuUse {
         quota: Some(Quota {
             file: "/sys/fs/cgroup/nbd.slice/cpu.max".into(),

@@ -185,6 +185,7 @@ impl System {
             e.bounds.push(alone(Stage::Disk, disk));
         }
         e.bounds.push(alone(Stage::Generator, FREE * 10.0));
+        self.greeting(&mut e, &mut scatter);
         e
     }
 
@@ -330,24 +331,30 @@ impl System {
         });
         e.connect = ConnectTimes::new(vec![Nanos(200_000); 5], loaded.collect());
         e.peer = Some(std::net::Ipv4Addr::new(192, 0, 2, 7).into());
-        self.greeting(e, scatter);
     }
 
     /// A server that gets no processor greets late. One that computes has other threads.
     fn greeting(&self, e: &mut Examination, scatter: &mut Scatter) {
+        if self.access.is_here {
+            return;
+        }
         let target = self.throughput(DEPTH);
         let waiting = [Limiter::Starved, Limiter::Quota];
         let load = waiting.map(|limiter| target / self.rate_of(limiter));
         let load = load.into_iter().fold(0.0, f64::max);
+        let wire = self.rate_of(Limiter::Wire);
+        let reply = Nanos::of_transfer(e.job.block_size, rate(wire)).0 as f64;
         let idle = 250_000.0;
         let loaded = (0..CONNECTS).map(|_| {
-            let wait = match scatter.uniform() < load.powi(4) {
-                true => 1e6 + 40e6 * scatter.uniform(),
-                false => 0.0,
+            let wait = match scatter.uniform() {
+                _ if target > wire * 0.99 => reply * (1.5 + 3.0 * scatter.uniform()),
+                part if part < load.powi(4) => 1e6 + 40e6 * scatter.uniform(),
+                part if part < target / wire / 2.0 => reply * scatter.uniform(),
+                _ => 0.0,
             };
             Nanos(round(scatter.of(idle + wait)))
         });
-        e.greeting = GreetingTimes::new(vec![Nanos(250_000); 5], loaded.collect());
+        e.greeting = middle_greeting(loaded.collect());
     }
 
     fn processors(&self, e: &mut Examination, scatter: &mut Scatter) {
