@@ -24,14 +24,14 @@ nothing_left() {
 }
 
 has() {
-    grep -q "$1" /tmp/said || {
-        cat /tmp/said
+    grep -q "$1" /tmp/answer || {
+        cat /tmp/answer
         echo "'$1' is not in what was printed"
         exit 1
     }
 }
 status_has() {
-    outboard status >/tmp/said
+    outboard status >/tmp/answer
     has "$1"
 }
 
@@ -52,11 +52,11 @@ echo unsaved >/mnt/disk/unsaved
 echo "@kill DISK"
 sleep 2
 outboard status
-if outboard detach /mnt/disk --timeout 3 2>/tmp/said; then
+if outboard detach /mnt/disk --timeout 3 2>/tmp/answer; then
     echo "a detach without a server went well"
     exit 1
 fi
-cat /tmp/said
+cat /tmp/answer
 has lost
 nothing_left
 
@@ -98,7 +98,7 @@ EOF
     serve_copy "$name" "$port"
 done
 pair="nbd://127.0.0.1:7001,127.0.0.1:7002/root"
-if outboard attach "$pair" --via kernel 2>/tmp/said; then
+if outboard attach "$pair" --via kernel 2>/tmp/answer; then
     echo "the kernel's client took two servers for writing"
     exit 1
 fi

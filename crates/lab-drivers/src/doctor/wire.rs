@@ -1,7 +1,7 @@
 //! The wire, distinguished from the server by what the server's program has no part in: the time of a connect. The server's
 //! program, distinguished from its disk by what the disk has no part in: the time until its first bytes.
 //!
-//! What the times mean is in [`lab::doctor::ConnectTimes`] and in `greeting.rs` next to it.
+//! What the times mean is in [`lab::doctor::ConnectTimes`] and in `first_bytes.rs` next to it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};

@@ -38,8 +38,8 @@ mod connect;
 pub mod cpu;
 mod effect;
 mod examination;
+mod first_bytes;
 mod flush;
-mod greeting;
 pub mod load;
 mod readahead;
 mod server_report;
@@ -56,8 +56,8 @@ pub use cause::Cause;
 pub use connect::ConnectTimes;
 pub use effect::{PAIRS_MIN, needs_pairs, queue_may_limit};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
+pub use first_bytes::middle_greeting;
 pub use flush::{DeviceFlushes, FlushTimes};
-pub use greeting::middle_greeting;
 pub use readahead::{ReadaheadTrial, ReadaheadTrials};
 pub use server_report::{
     AnsweredRequests, ClientReading, ClientUse, ExportReading, MemberReading, MemberUse,

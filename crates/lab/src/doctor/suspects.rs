@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::effect::Effect;
 use super::examination::PASSED;
 use super::verdict::AT;
-use super::{Bound, Examination, Stage, Substitution, greeting};
+use super::{Bound, Examination, Stage, Substitution, first_bytes};
 
 /// Replacements that helped, those of the fewest parts first.
 pub(super) fn moved(examination: &Examination) -> Vec<&Substitution> {
@@ -74,6 +74,6 @@ fn relieved_processors(examination: &Examination, sub: &Substitution) -> Vec<Sta
     let is_unseen = examination.peer.is_some()
         && !has_processor(examination, Stage::Server)
         && !sub.replaced.contains(&Stage::Server);
-    let server = (is_unseen && greeting::may_be_busy(examination)).then_some(Stage::Server);
+    let server = (is_unseen && first_bytes::may_be_busy(examination)).then_some(Stage::Server);
     bounds.map(|bound| bound.part).chain(server).collect()
 }

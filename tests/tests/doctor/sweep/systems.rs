@@ -287,7 +287,7 @@ fn far_systems() -> Vec<RiggedSystem> {
         all.push(both.clone().agent().options(options));
         all.push(both.options(options));
     }
-    // A server that gets a percent of a core, of whose machine nothing is seen.
+    // A server that gets a percent of a core, on a machine of which nothing is seen.
     let memory = ours(&["d=memory(64M)", "n=null(1G)"], ("server", ""))
         .far()
         .link_speed()

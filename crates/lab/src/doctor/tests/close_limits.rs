@@ -333,7 +333,7 @@ fn pairs_decide_what_one_measurement_does_not() {
     assert!(judge(&[0.8, 1.3, 1.1]).contains(&Stage::Disk));
 }
 
-/// A server of ours behind a wire of 11.3 MiB/s, of whose machine nothing is seen, with a null export that fills the wire.
+/// A server of ours behind a wire of 11.3 MiB/s, on a machine of which nothing is seen, with a null export that fills the wire.
 fn unseen(mib: f64, greeting: f64) -> Examination {
     let mut e = export(mib);
     e.peer = Some(std::net::Ipv4Addr::new(192, 0, 2, 7).into());

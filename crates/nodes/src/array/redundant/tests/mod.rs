@@ -14,7 +14,7 @@ mod member_table;
 mod model;
 mod order;
 mod ppl;
-mod ppl_missing;
+mod ppl_lost_member;
 mod range_locks;
 mod regions;
 mod restart;
