@@ -1,4 +1,4 @@
-//! Decisions are numbered, and every dependency has its line.
+//! Decisions are numbered and fit a page, and every dependency has its line.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,13 @@ use super::{Finding, Tree};
 
 const FOLDER: &str = "docs/adr/";
 const DEPENDENCIES: &str = "docs/adr/0001-dependencies.md";
+/// Characters of a decision, which is a page at most: context, figures, choice. Descriptions belong to the code and the guides.
+const PAGE_MAX: usize = 4000;
 
 /// Decisions without a number of their own, dependencies without a line, lines without a dependency.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let mut findings = numbers(tree);
+    findings.extend(lengths(tree));
     let Some(workspace) = tree.get("Cargo.toml") else {
         return Ok(findings);
     };
@@ -54,6 +57,18 @@ fn lines(text: &str) -> BTreeSet<&str> {
         .map(|cell| cell.trim().trim_matches('`'))
         .filter(|cell| !cell.is_empty() && *cell != "crate")
         .collect()
+}
+
+/// Decisions of more than a page, but for the table of dependencies.
+fn lengths(tree: &Tree) -> Vec<Finding> {
+    let decisions = tree.iter().filter(|(path, _)| path.starts_with(FOLDER));
+    let long = decisions.filter_map(|(path, text)| {
+        let length = text.chars().count();
+        let is_long = length > PAGE_MAX && path.as_str() != DEPENDENCIES;
+        let what = format!("has {length} characters, and a decision at most {PAGE_MAX}");
+        is_long.then(|| Finding::at(path, 0, what))
+    });
+    long.collect()
 }
 
 fn numbers(tree: &Tree) -> Vec<Finding> {

@@ -203,6 +203,20 @@ fn a_dependency_needs_a_line_and_a_line_needs_a_dependency() {
 }
 
 #[test]
+fn a_decision_fits_a_page_and_the_table_of_dependencies_may_be_longer() {
+    let long = "a line of text\n".repeat(300);
+    let files = [
+        ("docs/adr/0001-dependencies.md", long.as_str()),
+        ("docs/adr/0002-short.md", "a line of text\n"),
+        ("docs/adr/0003-long.md", long.as_str()),
+    ];
+    assert_eq!(
+        findings(&files),
+        ["docs/adr/0003-long.md: has 4500 characters, and a decision at most 4000"]
+    );
+}
+
+#[test]
 fn decisions_have_numbers_of_their_own() {
     let files = [
         ("docs/adr/0001-dependencies.md", "a\n"),
