@@ -15,6 +15,7 @@ mod noted_blocks;
 mod open;
 mod parity_trust;
 mod policy;
+mod policy_races;
 mod replace;
 mod reshape;
 mod reshape_limits;

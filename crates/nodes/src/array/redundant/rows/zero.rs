@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! * Whole rows are zeroed on all members, parity too, which fits then; of other rows trims do nothing.
-//! * With partial parity logs, and while a reshape goes on, zeroes are written like data, and trims do nothing at all.
+//! * With partial parity logs, and while a reshape goes on, zeroes are written like data, and trims do nothing at all. What decides that is how the
+//!   array is when it is their turn: it may get logs, or begin a reshape, while they wait.
 
 use block::{IoError, Operation, Range, WriteFlags};
 use futures_util::future::join_all;
@@ -58,7 +59,7 @@ impl RedundantArray {
             .await?;
         match is_zeroed {
             true => Ok(()),
-            // A reshape has begun.
+            // A reshape has begun, or members keep logs.
             false => self.zero_as_data(rows, what, flags).await,
         }
     }
@@ -77,7 +78,7 @@ impl RedundantArray {
         }
     }
 
-    /// Zeroes whole rows on all members. Whether they lie still where they did.
+    /// Zeroes whole rows on all members. False, and nothing is written: they lie elsewhere now, or no log would name them.
     async fn zero_columns(
         &self,
         operation: Operation,
@@ -86,7 +87,8 @@ impl RedundantArray {
     ) -> Result<bool, IoError> {
         let range = section.place(footprint(&section.layout, rows));
         let mut changing = self.begin_rows(operation, range).await?;
-        if !section.still_holds(self.layout().sections(), rows) {
+        let still_holds = section.still_holds(self.layout().sections(), rows);
+        if !still_holds || self.rows.logs().is_some() {
             changing.in_flight = None;
             return Ok(false);
         }
