@@ -287,12 +287,6 @@ fn far_systems() -> Vec<RiggedSystem> {
         all.push(both.clone().agent().options(options));
         all.push(both.options(options));
     }
-    // A server that gets a percent of a core, on a machine of which nothing is seen.
-    let memory = ours(&["d=memory(64M)", "n=null(1G)"], ("server", ""))
-        .far()
-        .link_speed()
-        .options(SMALL);
-    all.push(memory.quota(1));
     // And a disk that is faster than the wire by as little.
     for kib in [13_000, 16_000] {
         let disk = format!("d=throttle(memory(64M), read-bytes={kib}K/s)");
