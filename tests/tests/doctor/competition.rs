@@ -180,7 +180,8 @@ fn other_client_of_mount_is_named(by: By) {
     world.attachment(&uri).on(&point).ext4().device();
     fill(&Path::new(&point).join("film"), 32);
     let run = |grade: &dyn Fn(&Value) -> AnswerGrade| {
-        let found = diagnoses_until((SECONDS * 2, SECONDS_MAX), grade, |seconds| {
+        // The other client leaves it little to write its test file with.
+        let found = diagnoses_until((SECONDS * 4, SECONDS_MAX), grade, |seconds| {
             doctor_in(&world, &folder, seconds, &[&point, "--write"])
         });
         drop(found.unwrap_or_else(|wrong| panic!("{wrong:#?}")));
