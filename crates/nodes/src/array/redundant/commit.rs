@@ -82,6 +82,16 @@ impl RedundantArray {
             .await
     }
 
+    /// Carries out commits until superblocks say which members failed, and which were missing when the array was opened: before what
+    /// they lack is forgotten.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub(super) async fn record_missing(&self) -> Result<(), IoError> {
+        self.lock().state.note_missing();
+        self.record(State::is_recorded).await
+    }
+
     /// Carries out commits until members know everything that is pending now. What others change meanwhile is theirs to
     /// wait for: under a steady load something is always pending.
     ///

@@ -65,8 +65,7 @@ impl RedundantArray {
         let written = replayed.map_err(|error| unreplayed(self.name(), &error))?;
         let emptied = async {
             self.on_all(|target| Box::pin(target.flush())).await?;
-            self.lock().state.note_missing();
-            self.record(State::is_recorded).await?;
+            self.record_missing().await?;
             let mut head = journal.head.lock().await;
             self.empty_journal(journal, &mut head).await
         };

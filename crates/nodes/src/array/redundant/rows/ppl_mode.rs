@@ -88,9 +88,7 @@ impl RedundantArray {
         mode: LogMode,
     ) -> Result<(), IoError> {
         self.on_all(|target| Box::pin(target.flush())).await?;
-        // Which of them failed or are missing, before what they lack is forgotten.
-        self.lock().state.note_missing();
-        self.record(State::is_recorded).await?;
+        self.record_missing().await?;
         let view = self.view();
         let targets = view.written().map(|holder| &*holder.target);
         let begun = targets
