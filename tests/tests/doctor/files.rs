@@ -117,13 +117,13 @@ fn a_slow_protocol_is_named_and_not_the_disk_or_the_wire() {
     fill(&folder.path().join("data/film"), 64);
     let ssh = Ssh::new(&folder);
     let parts = ["client", "cipher", "protocol", "server"];
-    let told = names(&parts, |seconds| doctor(&folder, seconds, &[&ssh.mount]));
-    let named = limiter(&told);
-    assert!(named.len() <= 2, "{told:#}");
-    let about = told["examination"]["about"].to_string();
+    let found = names(&parts, |seconds| doctor(&folder, seconds, &[&ssh.mount]));
+    let named = limiter(&found);
+    assert!(named.len() <= 2, "{found:#}");
+    let about = found["examination"]["about"].to_string();
     assert!(about.contains("fuse.sshfs"), "{about}");
     // The file is on this machine, so both the disk and the wire could be measured by themselves.
-    let bounds = told["examination"]["bounds"].to_string();
+    let bounds = found["examination"]["bounds"].to_string();
     assert!(
         bounds.contains("\"disk\"") && bounds.contains("\"wire\""),
         "{bounds}"

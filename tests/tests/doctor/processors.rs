@@ -137,9 +137,9 @@ fn encryption_that_takes_most_of_the_time_is_named() {
     let port = server.wait_for_file(&port_file, LIMIT).unwrap();
     let uri = format!("nbds://127.0.0.1:{port}/m?tls-certificates={certificates}");
     // With instructions for it, encryption may be less than half of what the processor of this end does.
-    let told = names_for(&["cipher", "client"], "of it encryption", |seconds| {
+    let found = names_for(&["cipher", "client"], "of it encryption", |seconds| {
         doctor(&folder, seconds, &[&uri, "--block-size", "1M"])
     });
-    let tried = told["examination"]["substitutions"].to_string();
+    let tried = found["examination"]["substitutions"].to_string();
     assert!(tried.contains("in the clear"), "{tried}");
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use lab::agent::Side;
 use lab::doctor::{
     Bound, ConnectTimes, DoctorJob, Examination, OwnClients, ServedUse, Stage, Substitution,
-    middle_greeting, needs_pairs,
+    needs_pairs,
 };
 use lab::units::{Nanos, Rate};
-use nbd::client::{ClientConfig, Target, describe, list};
+use nbd::client::{ClientConfig, Target, is_outboard, list};
 
 use super::bare_wire;
 use super::cipher_share::Ciphers;
@@ -282,7 +282,7 @@ impl<'a, 'b> Remote<'a, 'b> {
         if is_idle {
             let loaded = plain.measured.probed.clone();
             e.connect = ConnectTimes::new(plain.connect_idle.clone(), loaded.connect);
-            e.greeting = middle_greeting(loaded.greeting);
+            e.greeting = Nanos::middle(loaded.greeting);
         }
         // What a link says of itself is passed by none, but other links may follow.
         let link = wire::link_bound(address.ip());
@@ -416,8 +416,11 @@ impl<'a, 'b> Remote<'a, 'b> {
     /// Whether the server answers as ours does.
     fn describes_itself_as_own(&self) -> Result<bool, DriverError> {
         let timeout = ClientConfig::default().request_timeout;
-        let described = on_engine(async || Ok(Box::pin(describe(self.target, timeout)).await.ok()));
-        Ok(described?.is_some_and(|described| described.is_outboard))
+        // What does not answer is not known to be.
+        on_engine(async || {
+            let answer = Box::pin(is_outboard(self.target, timeout)).await;
+            Ok(answer.unwrap_or(false))
+        })
     }
 
     fn other_without_data(&self) -> Result<Option<Target>, DriverError> {

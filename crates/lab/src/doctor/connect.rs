@@ -45,12 +45,11 @@ pub struct ConnectTimes {
 impl ConnectTimes {
     /// Of the times that were measured; none where there are none of one kind.
     #[must_use]
-    pub fn new(mut idle: Vec<Nanos>, mut loaded: Vec<Nanos>) -> Option<Self> {
-        idle.sort_unstable();
+    pub fn new(idle: Vec<Nanos>, mut loaded: Vec<Nanos>) -> Option<Self> {
         loaded.sort_unstable();
         let fifth = loaded.len() / FASTEST;
         Some(Self {
-            idle: *idle.get(idle.len() / 2)?,
+            idle: Nanos::middle(idle)?,
             loaded: *loaded.get(fifth)?,
         })
     }

@@ -23,13 +23,6 @@ const PROMPT_BY: Nanos = Nanos(1_500_000);
 /// slower, and its disk may cost it four times as much as the protocol.
 const SLOWEST: f64 = 1.0 / 40.0;
 
-/// The middle of the times from a connect until the server's first bytes; none where there are none.
-#[must_use]
-pub fn middle_greeting(mut times: Vec<Nanos>) -> Option<Nanos> {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied()
-}
-
 /// The time of a greeting while the target is measured, and that of an idle connect.
 fn times(examination: &Examination) -> Option<(Nanos, Nanos)> {
     let connect = examination.connect.as_ref()?;

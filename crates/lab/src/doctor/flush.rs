@@ -46,12 +46,8 @@ impl FlushTimes {
     /// what one write takes past the page cache, which a flush waits for.
     #[must_use]
     pub fn middle(all: &[(Nanos, Nanos)], alone: Nanos) -> Option<Self> {
-        let middle = |mut times: Vec<Nanos>| {
-            times.sort_unstable();
-            times.get(times.len() / 2).copied()
-        };
-        let write = middle(all.iter().map(|(write, _)| *write).collect())?;
-        let flush = middle(all.iter().map(|(_, flush)| *flush).collect())?;
+        let write = Nanos::middle(all.iter().map(|(write, _)| *write).collect())?;
+        let flush = Nanos::middle(all.iter().map(|(_, flush)| *flush).collect())?;
         let alone = alone.min(flush);
         Some(Self {
             write: Nanos(write.0.saturating_add(alone.0)),

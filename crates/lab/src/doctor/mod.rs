@@ -56,7 +56,6 @@ pub use cause::Cause;
 pub use connect::ConnectTimes;
 pub use effect::{PAIRS_MIN, needs_pairs, queue_may_limit};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
-pub use first_bytes::middle_greeting;
 pub use flush::{DeviceFlushes, FlushTimes};
 pub use readahead::{ReadaheadTrial, ReadaheadTrials};
 pub use server_report::{

@@ -267,7 +267,7 @@ impl<'a> Analysis<'a> {
     /// Whether a thread of the server has work for most of the time. Requests queue for it, too, and wait as long as they
     /// would for a member: the server's report does not distinguish them.
     fn is_server_busy(&self) -> bool {
-        let bound = self.least(|bound| bound.part == Stage::Server && bound.is_of_processor());
+        let bound = self.processor_of(Stage::Server);
         self.suspects.contains(&Stage::Server) && bound.is_some_and(|bound| self.is_near(bound))
     }
 
@@ -304,8 +304,13 @@ impl<'a> Analysis<'a> {
 
     /// Whether the busiest thread of this end is known, and could have done far more.
     fn has_idle_processor(&self, part: Stage) -> bool {
-        let bound = self.least(|bound| bound.part == part && bound.is_of_processor());
+        let bound = self.processor_of(part);
         bound.is_some_and(|bound| !self.is_near(bound))
+    }
+
+    /// What the busiest thread of this end carries.
+    fn processor_of(&self, part: Stage) -> Option<&'a Bound> {
+        self.least(|bound| bound.part == part && bound.is_of_processor())
     }
 
     /// Why the only part that is named is the limit.

@@ -65,6 +65,13 @@ impl fmt::Display for Bytes {
 }
 
 impl Nanos {
+    /// The middle of some times, of two the longer one; none where there are none.
+    #[must_use]
+    pub fn middle(mut times: Vec<Self>) -> Option<Self> {
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    }
+
     /// From whole milliseconds; saturates.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {

@@ -69,7 +69,7 @@ pub use nbd_proto::{
     AccessMode, ClientToken, DiskId, DiskIdentity, UriTls, WriterAccess, WriterPolicy,
 };
 pub use nbd_proto::{QEMU_ALLOCATION_DEPTH, QEMU_DIRTY_BITMAP};
-pub use survey::{Description, Listed, Survey, Surveyed, describe, list, survey};
+pub use survey::{Description, Listed, Survey, Surveyed, describe, is_outboard, list, survey};
 pub use target::{Address, Target};
 
 #[cfg(test)]

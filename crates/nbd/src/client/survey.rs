@@ -1,5 +1,5 @@
 //! What a server has, without using any of it: [`list`], [`describe`], and both together,
-//! [`survey`].
+//! [`survey`]; and whether it is outboard's, [`is_outboard`].
 //!
 //! Each question is a connection of its own that ends with the answer. No disk is opened for data, but where a server
 //! describes an export without a size, as nbd-server does, [`survey`] opens it once to learn that.
@@ -39,8 +39,6 @@ pub struct Description {
     pub extended: bool,
     /// Names of the metadata contexts that the export has.
     pub contexts: Vec<String>,
-    /// Whether the server reports an incarnation of the disk, as outboard's does.
-    pub is_outboard: bool,
 }
 
 /// Everything a server has.
@@ -96,6 +94,23 @@ pub async fn describe(target: &Target, timeout: Duration) -> Result<Description,
     }
 }
 
+/// Whether the server of `target` is outboard's: it reports an incarnation of the disk. `timeout` limits all of it. Only inside
+/// [`engine::run`].
+///
+/// # Errors
+/// [`ClientError`], which names the target.
+pub async fn is_outboard(target: &Target, timeout: Duration) -> Result<bool, ClientError> {
+    let config = ClientHandshakeConfig {
+        identify: true,
+        ..question(target, Goal::Info)
+    };
+    let (_, shaken) = shake(target, config, timeout).await?;
+    let Shaken::Described(negotiated) = shaken else {
+        return Ok(false);
+    };
+    Ok(negotiated.disk.incarnation.is_some())
+}
+
 /// Lists the exports of the server of `target` and describes each, some at a time. `timeout`
 /// limits each question. Only inside [`engine::run`].
 ///
@@ -143,7 +158,6 @@ impl Description {
             tls: negotiated.tls,
             structured: negotiated.framing.is_chunked(),
             extended: negotiated.framing.is_extended(),
-            is_outboard: negotiated.disk.incarnation.is_some(),
             contexts: contexts.map(|context| context.name).collect(),
             export: negotiated.export,
         }
@@ -155,11 +169,13 @@ async fn ask(
     goal: Goal,
     timeout: Duration,
 ) -> Result<(Target, Shaken), ClientError> {
-    let config = ClientHandshakeConfig {
+    shake(target, question(target, goal), timeout).await
+}
+
+fn question(target: &Target, goal: Goal) -> ClientHandshakeConfig {
+    ClientHandshakeConfig {
         goal,
         framing: Framing::Extended,
-        identify: true,
         ..ClientHandshakeConfig::new(target.export.clone())
-    };
-    shake(target, config, timeout).await
+    }
 }

@@ -343,7 +343,7 @@ fn unseen(mib: f64, greeting: f64) -> Examination {
         busy(Stage::Client, &e, 0.1),
     ]);
     e.connect = ConnectTimes::new(millis(&[0.2; 5]), millis(&[0.2; 20]));
-    e.greeting = middle_greeting(millis(&[0.1, greeting, 900.0]));
+    e.greeting = Nanos::middle(millis(&[0.1, greeting, 900.0]));
     e.substitutions = vec![without(&[Stage::Disk], 11.3)];
     e
 }
@@ -381,9 +381,9 @@ fn a_greeting_that_finds_the_queue_empty_shows_a_wire_that_is_not_full() {
         [Stage::Wire, Stage::Server, Stage::Disk]
     );
     e.is_own_server = true;
-    e.greeting = middle_greeting(millis(&[0.8; 20]));
+    e.greeting = Nanos::middle(millis(&[0.8; 20]));
     assert_eq!(diagnose(&e).limiter, [Stage::Disk]);
     // A wire that is full has its queue full again at once.
-    e.greeting = middle_greeting(millis(&[9.0; 20]));
+    e.greeting = Nanos::middle(millis(&[9.0; 20]));
     assert_eq!(diagnose(&e).limiter, [Stage::Wire, Stage::Disk]);
 }

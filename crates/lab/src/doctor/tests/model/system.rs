@@ -354,7 +354,7 @@ impl System {
             };
             Nanos(round(scatter.of(idle + wait)))
         });
-        e.greeting = middle_greeting(loaded.collect());
+        e.greeting = Nanos::middle(loaded.collect());
     }
 
     fn processors(&self, e: &mut Examination, scatter: &mut Scatter) {
