@@ -3,7 +3,8 @@
 //! # Invariants
 //!
 //! * A difference of a few percent counts only if it was measured in pairs: the target and its substitute one after
-//!   the other, [`PAIRS_MIN`] times or more. What lies within their scatter is [`Effect::Unclear`].
+//!   the other, [`PAIRS_MIN`] times or more. What lies within their scatter is [`Effect::Unclear`]; [`PAIRS_MAX`] pairs may
+//!   still decide it, with a wider interval, since they are a second look.
 //! * Pairs that contradict the measurements before them, which took longer, decide only a gain of [`CONTRADICTED_MAX`] or
 //!   more: one measurement in a disturbance takes back no gain that all pairs show.
 //! * Without pairs only a result that is far from the target's counts.
@@ -17,6 +18,8 @@ use super::{Examination, Stage, Substitution};
 
 /// Pairs below this say nothing of their scatter.
 pub const PAIRS_MIN: usize = 3;
+/// Where [`PAIRS_MIN`] leave it open, so many are measured in all.
+pub const PAIRS_MAX: usize = 5;
 /// Without pairs: this many times the target's best is another result.
 const MOVED_ALONE: f64 = 1.4;
 /// Without pairs: the same for a target that is [`STEADY`].
@@ -37,6 +40,8 @@ const GAIN_NONE: f64 = 1.035;
 const CONTRADICTED_MAX: f64 = 1.1;
 /// One-sided 95 % of Student's t with two degrees of freedom, over the root of three: in units of the scatter.
 const INTERVAL: f64 = 1.69;
+/// One-sided 97.5 % of Student's t with four degrees of freedom, over the root of five.
+const INTERVAL_OF_MORE: f64 = 1.24;
 
 /// Three results may agree by chance; no throughput is measured more precisely than this.
 const SCATTER_MIN: f64 = 0.012;
@@ -85,7 +90,11 @@ impl Effect {
         let logs = ratios.iter().map(|ratio| ratio.max(1e-9).ln());
         let squares: f64 = logs.map(|log| (log - mean).powi(2)).sum();
         let scatter = (squares / (count - 1.0)).sqrt().max(SCATTER_MIN);
-        let (low, high) = (mean - scatter * INTERVAL, mean + scatter * INTERVAL);
+        let interval = match ratios.len() < PAIRS_MAX {
+            true => INTERVAL,
+            false => INTERVAL_OF_MORE,
+        };
+        let (low, high) = (mean - scatter * interval, mean + scatter * interval);
         match () {
             () if low > GAIN_MIN.ln() => Self::Moved,
             () if high < SLOWER.ln() => Self::Slower,
@@ -118,6 +127,13 @@ pub fn needs_pairs(examination: &Examination, sub: &Substitution) -> bool {
     let effect = Effect::of_one(examination, sub);
     let is_open = sub.pairs.is_empty() && is_close && effect != Effect::Moved;
     is_open && (sub.replaced != [Stage::Queue] || queue_may_limit(examination))
+}
+
+/// Whether [`PAIRS_MAX`] pairs may decide what the first ones did not.
+#[must_use]
+pub fn needs_more_pairs(sub: &Substitution) -> bool {
+    let is_between = (PAIRS_MIN..PAIRS_MAX).contains(&sub.pairs.len());
+    is_between && Effect::of_pairs(&sub.pairs) == Effect::Unclear
 }
 
 /// Whether as many requests as there are may carry no more than the target, or nothing is known of that: only then do more

@@ -54,7 +54,7 @@ pub use bound::{Bound, CpuUse, Evidence, Pressure, Quota};
 pub use cache_file::{CacheUse, ReadOrigin};
 pub use cause::Cause;
 pub use connect::ConnectTimes;
-pub use effect::{PAIRS_MIN, needs_pairs, queue_may_limit};
+pub use effect::{PAIRS_MAX, PAIRS_MIN, needs_more_pairs, needs_pairs, queue_may_limit};
 pub use examination::{DoctorJob, Examination, Sign, Substitution, Unmeasured};
 pub use flush::{DeviceFlushes, FlushTimes};
 pub use readahead::{ReadaheadTrial, ReadaheadTrials};

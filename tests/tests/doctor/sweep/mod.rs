@@ -31,6 +31,9 @@ const SYSTEMS: &str = "OUTBOARD_DOCTOR_SYSTEMS";
 
 /// For each verdict.
 const SECONDS: u32 = 20;
+/// For each verdict on a server of whose machine nothing is seen: as long as the doctor takes by default. There pairs of
+/// measurements decide, which scatter where they are short.
+const SECONDS_UNSEEN: u32 = 60;
 /// The least number of systems that the table has, and that are graded.
 const SYSTEMS_MIN: usize = 60;
 /// The least number of them that are written.
@@ -87,7 +90,11 @@ fn graded(system: &RiggedSystem, network: &Network) -> Option<&'static str> {
     let agent = system
         .with_agent
         .then(|| network.agent(&folder, &["--allow-iperf3"]));
-    let mut command = doctor(&folder, SECONDS, &[&server.target]);
+    let seconds = match system.is_unseen() {
+        true => SECONDS_UNSEEN,
+        false => SECONDS,
+    };
+    let mut command = doctor(&folder, seconds, &[&server.target]);
     command.args(system.options);
     server
         .runtime()

@@ -333,6 +333,31 @@ fn pairs_decide_what_one_measurement_does_not() {
     assert!(judge(&[0.8, 1.3, 1.1]).contains(&Stage::Disk));
 }
 
+/// Three parts were named: the scatter of three pairs reached down to a gain of 1.97 %, and one of 2 % counts.
+#[test]
+fn two_more_pairs_decide_what_three_leave_open() {
+    let judge = |pairs: &[f64]| {
+        let mut e = unseen(10.26, 0.7);
+        e.bounds.retain(|bound| bound.part != Stage::Wire);
+        e.substitutions = vec![Substitution {
+            pairs: pairs.to_vec(),
+            ..without(&[Stage::Disk], 11.45)
+        }];
+        let limiter = diagnose(&e).limiter;
+        (limiter, needs_more_pairs(&e.substitutions[0]))
+    };
+    let three = [1.072_407, 1.075_986, 1.032_438];
+    let (limiter, is_open) = judge(&three);
+    assert_eq!((limiter.len(), is_open), (3, true), "{limiter:?}");
+    let five = [&three[..], &[1.065, 1.07]].concat();
+    assert_eq!(judge(&five), (vec![Stage::Disk], false));
+    // The second look is no excuse: what still scatters is undecided, and nothing more is measured.
+    let scattered = [&three[..], &[0.99, 1.12]].concat();
+    let (limiter, is_open) = judge(&scattered);
+    assert_eq!((limiter.len(), is_open), (3, false), "{limiter:?}");
+    assert!(!judge(&[1.07, 1.08, 1.075]).1, "decided");
+}
+
 /// A server of ours behind a wire of 11.3 MiB/s, on a machine of which nothing is seen, with a null export that fills the wire.
 fn unseen(mib: f64, greeting: f64) -> Examination {
     let mut e = export(mib);

@@ -291,9 +291,11 @@ impl System {
         };
         if needs_pairs(e, &sub) {
             let target = self.throughput(DEPTH);
-            sub.pairs = (0..PAIRS_MIN)
-                .map(|_| scatter.of(carries) / scatter.of(target))
-                .collect();
+            let mut pair = || scatter.of(carries) / scatter.of(target);
+            sub.pairs = (0..PAIRS_MIN).map(|_| pair()).collect();
+            if needs_more_pairs(&sub) {
+                sub.pairs.extend((PAIRS_MIN..PAIRS_MAX).map(|_| pair()));
+            }
         }
         e.substitutions.push(sub);
     }
