@@ -6,7 +6,7 @@ use std::sync::Arc;
 use block::{Errno, Fenced, IoError, Operation, Range};
 use slatedb::{CloseReason, ErrorKind};
 
-use crate::format::{EntryFormatError, HeaderFormatError, MetaFormatError};
+use crate::format::{CollectionFormatError, EntryFormatError, HeaderFormatError, MetaFormatError};
 use crate::snapshot_name::SnapshotName;
 use crate::uri::BucketUriError;
 
@@ -53,6 +53,14 @@ pub enum BucketError {
         uri: String,
         /// Why.
         source: EntryFormatError,
+    },
+    /// The record of a collection that is not understood.
+    #[error("the record of the collection of {uri} is not understood: {source}")]
+    Collection {
+        /// Where.
+        uri: String,
+        /// Why.
+        source: CollectionFormatError,
     },
     /// An index of another volume.
     #[error("the index at {uri} is that of another volume than its header")]

@@ -8,21 +8,23 @@
 //! ```
 //!
 //! * `BucketVolume` is an open volume, or a snapshot of one, a [`block::BlockDevice`]; `volume/` has its requests and commits.
-//! * `create()`, `status()`, `grow()`, `check()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()` are the commands.
-//! * `format/`, `run_map`, `dirty`, `flush_plan` and `read_plan` are pure.
+//! * `create()`, `status()`, `grow()`, `check()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()` are the
+//!   commands.
+//! * `format/`, `run_map`, `dirty`, `flush_plan`, `read_plan` and `collection_plan` are pure.
 //!
 //! # Invariants
 //!
 //! * What a flush acknowledged is in the store. After a commit failed no later flush reports success.
 //! * One writer: the volume has been lost to another one before that one's first commit; then every request fails.
 //! * A store that does not create an object on condition that it is not there is never written.
-//! * What a snapshot needs is not deleted: the index keeps its checkpoint, and a volume with snapshots is not deleted.
+//! * What a snapshot needs is not deleted: the index keeps its checkpoint, `gc()` what that refers to, and a volume with snapshots is not
+//!   deleted.
 //! * Nothing that is not understood is used: versions, kinds and checksums are compared (`format/`).
 //!
 //! # What this crate does not do
 //!
-//! It has no log, tree or consensus of its own, and caches no data: `cache(…)` does. Data objects that nothing refers to any more are
-//! counted by `check()` and not deleted.
+//! It has no log, tree or consensus of its own, and caches no data: `cache(…)` does. Data objects with a little data in use are not
+//! rewritten: `gc()` deletes those alone that nothing refers to.
 //!
 //! Without the feature `store` it is the pure core alone, so that builds without it have none of its dependencies.
 
@@ -38,6 +40,7 @@
 
 #[cfg(feature = "store")]
 mod admin;
+mod collection_plan;
 mod committer;
 mod dirty;
 #[cfg(feature = "store")]
@@ -59,13 +62,15 @@ mod volume;
 
 #[cfg(feature = "store")]
 pub use self::admin::{
-    BucketSnapshot, CheckOptions, CheckReport, CreatedVolume, DeletedVolume, GrownVolume,
-    SnapshotOptions, VolumeStatus, check, create, create_snapshot, delete, delete_snapshot, grow,
-    list_snapshots, status,
+    BucketSnapshot, CheckOptions, CheckReport, CollectedObject, CreatedVolume, DeletedVolume,
+    GcOptions, GcReport, GrownVolume, SnapshotOptions, VolumeStatus, check, create,
+    create_snapshot, delete, delete_snapshot, gc, grow, list_snapshots, status,
 };
 #[cfg(feature = "store")]
 pub use self::error::{BucketError, VolumeFailure};
-pub use self::format::{EntryFormatError, HeaderFormatError, MetaFormatError};
+pub use self::format::{
+    CollectionFormatError, EntryFormatError, HeaderFormatError, MetaFormatError,
+};
 pub use self::snapshot_name::{SnapshotName, SnapshotNameError, VolumeUri};
 #[cfg(feature = "store")]
 pub use self::store::StoreOptions;

@@ -3,19 +3,20 @@
 //! # Invariants
 //!
 //! * The index is read before the objects are listed: a commit under way has written its objects before its entries.
-
-use std::collections::BTreeMap;
+//! * A collection may delete what the index referred to when it was read: an object that is missing is a problem only if something refers
+//!   to it still.
 
 use futures_util::stream::{self, StreamExt as _};
-use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
+use object_store::{Error, ObjectStoreExt as _};
 use serde::Serialize;
 
-use super::{list, on_runtime};
+use super::on_runtime;
+use super::references::{ListedData, References, VolumeReferences};
 use crate::error::BucketError;
-use crate::format::{BLOCK, DataObject, RUN_BLOCKS, data_object};
+use crate::format::{BLOCK, RUN_BLOCKS, VolumeHeader};
 use crate::read_plan::{Fetch, ReadPlan};
-use crate::run_map::{BlockSource, RunMap};
+use crate::run_map::RunMap;
 use crate::snapshot_name::SnapshotName;
 use crate::store::{RetryPolicy, StoreAccess, StoreOptions, read_header, retry};
 use crate::uri::BucketUri;
@@ -77,8 +78,7 @@ struct Checker<'a> {
     /// Of that, bytes.
     size: u64,
     report: CheckReport,
-    /// The end of the last block that is referred to, by object.
-    ends: BTreeMap<DataObject, u64>,
+    references: References,
 }
 
 pub(crate) async fn check_on(
@@ -96,7 +96,7 @@ pub(crate) async fn check_on(
             uri: access.uri.clone(),
             ..CheckReport::default()
         },
-        ends: BTreeMap::new(),
+        references: References::default(),
     };
     let added = checker.add_index(&index, what).await;
     index.close(&access.uri).await;
@@ -111,7 +111,7 @@ pub(crate) async fn check_on(
         added.map_err(|error| error.about(&access.uri))?;
     }
     checker.snapshot = None;
-    checker.compare_with_store().await?;
+    checker.compare_with_store(&header).await?;
     Ok(checker.report)
 }
 
@@ -156,11 +156,8 @@ impl Checker<'_> {
     }
 
     fn add_run(&mut self, run: u64, map: &RunMap) {
+        self.references.add_run(map);
         for (block, source) in (run * RUN_BLOCKS as u64..).zip(map.sources()) {
-            if let BlockSource::Stored(stored) = source {
-                let end = self.ends.entry(stored.object).or_default();
-                *end = (*end).max(stored.offset + BLOCK);
-            }
             if !source.is_data() {
                 continue;
             }
@@ -181,6 +178,10 @@ impl Checker<'_> {
         let fetches: Vec<_> = fetches.collect();
         let mut fetched = stream::iter(fetches).buffer_unordered(FETCHES_MAX);
         while let Some((fetch, problems)) = fetched.next().await {
+            // An object that is missing is found by name.
+            let Some(problems) = problems else {
+                continue;
+            };
             self.report.compared += fetch.block_count();
             for (block, why) in problems {
                 let offset = (fetch.first + block) * BLOCK;
@@ -189,40 +190,52 @@ impl Checker<'_> {
         }
     }
 
-    async fn compare_with_store(&mut self) -> Result<(), BucketError> {
-        let mut found = BTreeMap::new();
-        for object in list(self.access, &self.access.names.data()).await? {
-            match object.location.filename().and_then(data_object) {
-                Some(name) => {
-                    found.insert(name, object.size);
-                }
-                None => self.problem(format!("{} is no object of a volume", object.location)),
-            }
+    async fn compare_with_store(&mut self, header: &VolumeHeader) -> Result<(), BucketError> {
+        let ListedData {
+            objects: mut found,
+            foreign,
+        } = ListedData::list(self.access).await?;
+        for path in foreign {
+            self.problem(format!("{path} is no object of a volume"));
         }
-        for (object, end) in std::mem::take(&mut self.ends) {
-            self.report.objects += 1;
+        let mut missing = Vec::new();
+        for (object, end) in std::mem::take(&mut self.references).ends {
             let path = self.access.names.object(object);
+            self.report.objects += 1;
             match found.remove(&object) {
                 Some(size) if size >= end => {}
                 Some(size) => self.problem(format!("{path} has {size} bytes and needs {end}")),
-                None => self.problem(format!("{path} is missing")),
+                None => missing.push(object),
             }
         }
         self.report.unreferenced = found.len() as u64;
         self.report.unreferenced_bytes = found.values().sum();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let index = open_reader(self.access, header).await?;
+        let now = VolumeReferences::find(self.access, header, index).await?;
+        for object in missing {
+            let path = self.access.names.object(object);
+            match now.references.ends.contains_key(&object) {
+                true => self.problem(format!("{path} is missing")),
+                false => self.report.objects -= 1,
+            }
+        }
         Ok(())
     }
 }
 
-/// The blocks of a fetch that are not in the store as they were written, and why.
-async fn problems(access: &StoreAccess, fetch: &Fetch) -> Vec<(u64, String)> {
+/// The blocks of a fetch that are not in the store as they were written, and why. `None` if their object is missing.
+async fn problems(access: &StoreAccess, fetch: &Fetch) -> Option<Vec<(u64, String)>> {
     let path = Path::from(access.names.object(fetch.object));
     let get = || async { access.store.get_range(&path, fetch.range()).await };
     let found = match retry(RetryPolicy::OPEN, &access.uri, get).await {
         Ok(bytes) => fetch.problems(&bytes),
-        Err(error) => return vec![(0, error.to_string())],
+        Err(Error::NotFound { .. }) => return None,
+        Err(error) => return Some(vec![(0, error.to_string())]),
     };
     let found = found.into_iter();
     let found = found.map(|(block, why)| (block, format!("{path}: {why}")));
-    found.collect()
+    Some(found.collect())
 }

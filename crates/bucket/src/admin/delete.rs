@@ -10,12 +10,11 @@
 //!   that an interrupted delete does the same when it is continued.
 //! * Only objects of the volume's own folders are deleted; what else is there stays, and is named.
 
-use futures_util::stream::{self, StreamExt as _};
 use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
 use serde::Serialize;
 
-use super::{list, on_runtime, take_over};
+use super::{delete_object, delete_objects, list, on_runtime, put, take_over};
 use crate::error::BucketError;
 use crate::format::{SnapshotRecord, VolumeHeader};
 use crate::store::{
@@ -23,9 +22,6 @@ use crate::store::{
 };
 use crate::uri::BucketUri;
 use crate::volume::IndexCheckpoints;
-
-/// Objects that are deleted at a time.
-const DELETES_MAX: usize = 16;
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -72,11 +68,11 @@ pub(crate) async fn delete_on(access: &StoreAccess) -> Result<DeletedVolume, Buc
         }
         // What is left of an interrupted delete.
         Err(error @ BucketError::NoVolume { .. }) => {
-            let [data, _, index] = names.contents();
-            let is_marked = finish_marks(access).await?;
-            let is_left = is_marked
-                || !list(access, &data).await?.is_empty()
-                || !list(access, &index).await?.is_empty();
+            let [data, _, index, gc] = names.contents();
+            let mut is_left = finish_marks(access).await?;
+            for folder in [data, index, gc] {
+                is_left |= !list(access, &folder).await?.is_empty();
+            }
             if !is_left {
                 return Err(error);
             }
@@ -85,14 +81,8 @@ pub(crate) async fn delete_on(access: &StoreAccess) -> Result<DeletedVolume, Buc
     }
     for folder in names.contents() {
         let found = list(access, &folder).await?;
-        let deletes = found.iter();
-        let deletes = deletes.map(|object| delete_object(access, &object.location));
-        let deletes: Vec<_> = deletes.collect();
-        let mut deletes = stream::iter(deletes).buffer_unordered(DELETES_MAX);
-        while let Some(deleted) = deletes.next().await {
-            deleted?;
-        }
-        drop(deletes);
+        let paths = found.iter().map(|object| object.location.clone());
+        delete_objects(access, paths.collect()).await?;
         objects += found.len() as u64;
         bytes += found.iter().map(|object| object.size).sum::<u64>();
     }
@@ -130,9 +120,7 @@ async fn delete_headers(
     found: FoundHeader,
 ) -> Result<(u64, u64), BucketError> {
     let mark = Path::from(access.names.deletion());
-    let put = || async { access.store.put(&mark, found.header.encode().into()).await };
-    let put = retry(RetryPolicy::OPEN, &access.uri, put).await;
-    put.map_err(|error| BucketError::store(&access.uri, "write an object", error))?;
+    put(access, &mark, found.header.encode()).await?;
     let mut headers = list(access, &access.names.headers()).await?;
     headers.sort_by(|one, other| one.location.cmp(&other.location));
     for header in &headers {
@@ -178,17 +166,6 @@ async fn finish_marks(access: &StoreAccess) -> Result<bool, BucketError> {
         finish_mark(&access.of(header.id), path, (1, &header)).await?;
     }
     Ok(!marks.is_empty())
-}
-
-async fn delete_object(access: &StoreAccess, path: &Path) -> Result<(), BucketError> {
-    let delete = || async {
-        match access.store.delete(path).await {
-            Err(object_store::Error::NotFound { .. }) => Ok(()),
-            deleted => deleted,
-        }
-    };
-    let deleted = retry(RetryPolicy::OPEN, &access.uri, delete).await;
-    deleted.map_err(|error| BucketError::store(&access.uri, "delete an object", error))
 }
 
 /// Removes the folders of a volume that are empty now.

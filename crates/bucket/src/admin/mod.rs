@@ -1,20 +1,23 @@
-//! What is done with a volume as a whole: made, shown, grown, checked, deleted.
+//! What is done with a volume as a whole: made, shown, grown, checked, collected, deleted.
 //!
 //! # Invariants
 //!
 //! * `delete` takes a volume over from the server that has it open, and `create_snapshot` if its options permit that; nothing else does.
-//!   `status`, `check` and `list_snapshots` write nothing.
+//!   `status`, `check`, `list_snapshots` and a dry run of `gc` write nothing.
 
 mod check;
 mod create;
 mod delete;
+mod gc;
 mod grow;
+mod references;
 mod snapshot;
 mod status;
 
 use futures_util::TryStreamExt as _;
+use futures_util::stream::{self, StreamExt as _};
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore as _};
+use object_store::{Error, ObjectMeta, ObjectStore as _, ObjectStoreExt as _, PutPayload};
 
 #[cfg(test)]
 pub(crate) use self::check::check_on;
@@ -25,6 +28,9 @@ pub use self::create::{CreatedVolume, create};
 #[cfg(test)]
 pub(crate) use self::delete::delete_on;
 pub use self::delete::{DeletedVolume, delete};
+pub use self::gc::{CollectedObject, GcOptions, GcReport, gc};
+#[cfg(test)]
+pub(crate) use self::gc::{GcRun, gc_on};
 #[cfg(test)]
 pub(crate) use self::grow::grow_on;
 pub use self::grow::{GrownVolume, grow};
@@ -40,6 +46,9 @@ use crate::error::BucketError;
 use crate::runtime;
 use crate::store::{RetryPolicy, StoreAccess, retry};
 use crate::volume::{VolumeOptions, open_on};
+
+/// Objects that are deleted at a time.
+const DELETES_MAX: usize = 16;
 
 /// Does `work` on the runtime of the volumes.
 async fn on_runtime<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
@@ -65,4 +74,34 @@ async fn list(access: &StoreAccess, folder: &str) -> Result<Vec<ObjectMeta>, Buc
     };
     let listed = retry(RetryPolicy::OPEN, &access.uri, list).await;
     listed.map_err(|error| BucketError::store(&access.uri, "list the objects", error))
+}
+
+/// Writes an object, also over another one.
+async fn put(access: &StoreAccess, path: &Path, bytes: Vec<u8>) -> Result<(), BucketError> {
+    let payload = PutPayload::from(bytes);
+    let put = || async { access.store.put(path, payload.clone()).await };
+    let put = retry(RetryPolicy::OPEN, &access.uri, put).await;
+    put.map(drop)
+        .map_err(|error| BucketError::store(&access.uri, "write an object", error))
+}
+
+/// Deletes objects, several at a time.
+async fn delete_objects(access: &StoreAccess, paths: Vec<Path>) -> Result<(), BucketError> {
+    let deletes = paths.iter().map(|path| delete_object(access, path));
+    // A list: the stream would need its futures for any lifetime of their paths.
+    let deletes: Vec<_> = deletes.collect();
+    let deletes = stream::iter(deletes).buffer_unordered(DELETES_MAX);
+    deletes.try_collect().await
+}
+
+/// Deletes an object, if it is there.
+async fn delete_object(access: &StoreAccess, path: &Path) -> Result<(), BucketError> {
+    let delete = || async {
+        match access.store.delete(path).await {
+            Err(Error::NotFound { .. }) => Ok(()),
+            deleted => deleted,
+        }
+    };
+    let deleted = retry(RetryPolicy::OPEN, &access.uri, delete).await;
+    deleted.map_err(|error| BucketError::store(&access.uri, "delete an object", error))
 }

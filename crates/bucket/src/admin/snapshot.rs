@@ -150,7 +150,7 @@ pub(crate) async fn create_snapshot_on(
             name: name.clone(),
         });
     }
-    reach_last_log(&access, &checkpoints, how).await?;
+    reach_last_log(&access, &checkpoints, how, ANSWER_LIMIT).await?;
     for _ in 0..TRIES {
         let header = read_header(&access).await?.header;
         let pending = checkpoints.create_pending().await?;
@@ -204,11 +204,12 @@ async fn make(
     }
 }
 
-/// Waits until the manifest of the index has every log that is there now.
-async fn reach_last_log(
+/// Waits until the manifest of the index has every log that is there now, for `limit` at most.
+pub(super) async fn reach_last_log(
     access: &StoreAccess,
     checkpoints: &IndexCheckpoints<'_>,
     how: SnapshotOptions,
+    limit: Duration,
 ) -> Result<(), BucketError> {
     let logs = list(access, &access.names.index_logs()).await?;
     let Some(last) = logs.iter().map(log_number).max() else {
@@ -218,7 +219,7 @@ async fn reach_last_log(
         return Ok(());
     }
     let request = checkpoints.request_flush().await?;
-    let reached = wait_for_log(checkpoints, last).await;
+    let reached = wait_for_log(checkpoints, last, limit).await;
     if let Err(error) = checkpoints.remove(&request).await {
         tracing::debug!("{}: a request is left for hours: {error}", access.uri);
     }
@@ -227,7 +228,7 @@ async fn reach_last_log(
     }
     let no_answer = || BucketError::NoAnswer {
         uri: access.uri.clone(),
-        seconds: ANSWER_LIMIT.as_secs(),
+        seconds: limit.as_secs(),
     };
     if !how.take_over {
         return Err(no_answer());
@@ -239,9 +240,13 @@ async fn reach_last_log(
     }
 }
 
-async fn wait_for_log(checkpoints: &IndexCheckpoints<'_>, last: u64) -> Result<bool, BucketError> {
+async fn wait_for_log(
+    checkpoints: &IndexCheckpoints<'_>,
+    last: u64,
+    limit: Duration,
+) -> Result<bool, BucketError> {
     let begin = clock::now();
-    while clock::now().saturating_duration_since(begin) < ANSWER_LIMIT {
+    while clock::now().saturating_duration_since(begin) < limit {
         clock::sleep(ANSWER_POLL).await;
         if checkpoints.next_log().await? > last {
             return Ok(true);

@@ -7,6 +7,7 @@
 //! * Every stored value has a version and a checksum that covers its key, too: an entry under another key does not match.
 //! * Nothing that is not understood is used: another version, kind or codec is an error that names it.
 
+mod collection;
 mod entry;
 mod header;
 mod key;
@@ -18,6 +19,8 @@ mod tests;
 
 use crc::{CRC_32_ISCSI, Crc, Table};
 
+pub use self::collection::CollectionFormatError;
+pub(crate) use self::collection::CollectionRecord;
 pub use self::entry::EntryFormatError;
 pub(crate) use self::entry::{Entry, EntryContent, RunPointer, Sequence};
 pub use self::header::HeaderFormatError;

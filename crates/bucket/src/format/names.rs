@@ -6,6 +6,8 @@
 //!   made at its place.
 //! * The name of a data object has its writer's generation, which no two writers share: two writers never write the same object.
 
+use std::fmt;
+
 use super::VolumeId;
 
 /// Digits of a version of the header, so that names sort as the numbers do.
@@ -26,6 +28,13 @@ pub(crate) struct DataObject {
     pub(crate) generation: u32,
     /// Counts the writer's objects.
     pub(crate) number: u64,
+}
+
+impl fmt::Display for DataObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { generation, number } = self;
+        write!(f, "{generation:08x}-{number:016x}")
+    }
 }
 
 impl Names {
@@ -89,14 +98,18 @@ impl Names {
     }
 
     /// The folders with everything but headers, of any volume.
-    pub(crate) fn contents(&self) -> [String; 3] {
-        ["data", "probe", "index"].map(|folder| self.below(folder))
+    pub(crate) fn contents(&self) -> [String; 4] {
+        ["data", "probe", "index", "gc"].map(|folder| self.below(folder))
     }
 
     /// A data object.
     pub(crate) fn object(&self, object: DataObject) -> String {
-        let DataObject { generation, number } = object;
-        format!("{}/{generation:08x}-{number:016x}", self.data())
+        format!("{}/{object}", self.data())
+    }
+
+    /// The record of the collection of data objects.
+    pub(crate) fn collection(&self) -> String {
+        self.below(&format!("gc/{}", self.own_id()))
     }
 
     /// The folder of the marks of volumes that are being deleted.

@@ -1,21 +1,24 @@
 //! Seeded worlds of snapshots, on stores that fail: each is compared with a model of the volume at its time, and one that was made outlives
-//! a delete at the same time.
+//! a delete at the same time. Collections come in between, and a reader of the volume finds what was there at some time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use block::BlockDevice as _;
+use engine::clock;
 use fastrand::Rng;
 use object_store::memory::InMemory;
 
+use super::collection::{collect_at, remove_expiring, unreferenced};
 use super::play_all;
 use super::snapshots::{COUNT, assert_clean, name, names, open_snapshot, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
-use super::volume::{SIZE, access, new_volume, open, run, stable, tags, write};
+use super::volume::{SIZE, access, new_volume, open, open_with, run, stable, tags, write};
 use crate::admin::{create_on, delete_on, delete_snapshot_on};
+use crate::collection_plan::AGE;
 use crate::error::BucketError;
-use crate::volume::BucketVolume;
+use crate::volume::{BucketVolume, VolumeOptions};
 
 /// Worlds of a test run.
 const WORLDS: u64 = 16;
@@ -82,6 +85,8 @@ struct World {
     inner: Arc<InMemory>,
     /// What the volume held behind each write since the last flush, the flush first.
     states: Vec<Vec<u32>>,
+    /// What it held behind each write.
+    history: Vec<Vec<u32>>,
     /// What each snapshot may hold: one of the states at its time.
     snapshots: BTreeMap<String, Vec<Vec<u32>>>,
     next: u32,
@@ -119,7 +124,21 @@ impl World {
             let first = usize::try_from(first).unwrap();
             let mut content = self.content().clone();
             content[first..first + usize::try_from(count).unwrap()].fill(tag);
+            self.history.push(content.clone());
             self.states.push(content);
+        }
+    }
+
+    /// Collections at the same time as what follows, `elapsed` since the begin of the world.
+    fn collect(&mut self, elapsed: Duration) -> impl Future<Output = ()> + use<> {
+        let access = access(self.store());
+        let pause = Duration::from_millis(self.rng.u64(0..2000));
+        let count = self.rng.usize(0..2);
+        async move {
+            for _ in 0..count {
+                clock::sleep(pause).await;
+                collect_at(&access, elapsed + pause, false).await.unwrap();
+            }
         }
     }
 
@@ -165,20 +184,24 @@ impl World {
 
     async fn play(&mut self) {
         create_on(stable(&self.inner), SIZE).await.unwrap();
+        let begin = clock::now();
+        let options = VolumeOptions {
+            read_only: true,
+            ..VolumeOptions::default()
+        };
+        let reader = open_with(stable(&self.inner), &options).await.unwrap();
         for _ in 0..3 {
             let store = self.store();
             let volume = open(access(store.clone())).await.unwrap();
             assert_eq!(tags(&volume, 0, COUNT).await, *self.content());
             for _ in 0..self.rng.usize(2..6) {
-                self.write(&volume).await;
-                if self.rng.bool() {
-                    volume.flush().await.unwrap();
-                    self.flushed();
-                }
-                if self.rng.u8(0..3) > 0 {
-                    self.change_snapshots().await;
-                }
-                let pause = [0, 3_000, 90_000][self.rng.usize(0..3)];
+                // Pauses are for hours, and more than one between the clocks of two writers is refused.
+                let elapsed = 6 * (clock::now() - begin);
+                let collect = self.collect(elapsed);
+                tokio::join!(collect, self.change(&volume));
+                let found = tags(&reader, 0, COUNT).await;
+                assert!(self.history.contains(&found), "a reader has {found:?}");
+                let pause = [0, 3_000, 90_000, 150_000][self.rng.usize(0..4)];
                 tokio::time::sleep(Duration::from_millis(pause)).await;
             }
             volume.flush().await.unwrap();
@@ -192,6 +215,35 @@ impl World {
             self.compare().await;
         }
         assert_clean(&self.inner).await;
+        // With no snapshot and no writer since nothing unused is left.
+        for text in names(&self.inner).await {
+            let access = stable(&self.inner);
+            delete_snapshot_on(&access, &name(&text)).await.unwrap();
+        }
+        remove_expiring(&self.inner).await;
+        let volume = open(stable(&self.inner)).await.unwrap();
+        for elapsed in [
+            12 * (clock::now() - begin),
+            12 * (clock::now() - begin) + AGE,
+        ] {
+            let access = stable(&self.inner);
+            collect_at(&access, elapsed, false).await.unwrap();
+        }
+        assert_eq!(unreferenced(&self.inner).await, 0);
+        assert_eq!(tags(&volume, 0, COUNT).await, *self.content());
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(tags(&reader, 0, COUNT).await, *self.content());
+    }
+
+    async fn change(&mut self, volume: &BucketVolume) {
+        self.write(volume).await;
+        if self.rng.bool() {
+            volume.flush().await.unwrap();
+            self.flushed();
+        }
+        if self.rng.u8(0..3) > 0 {
+            self.change_snapshots().await;
+        }
     }
 }
 
@@ -202,6 +254,7 @@ fn each_snapshot_is_the_volume_as_it_was() {
             rng: Rng::with_seed(seed),
             inner: Arc::new(InMemory::new()),
             states: vec![vec![0; usize::try_from(COUNT).unwrap()]],
+            history: vec![vec![0; usize::try_from(COUNT).unwrap()]],
             snapshots: BTreeMap::new(),
             next: 0,
         };

@@ -1,5 +1,6 @@
 //! [`UnstableStore`]: a store in memory of which any request may fail, be late, or be carried out without an answer, and which
-//! can be cut off from its client for good, at some moment or at the request with some number.
+//! can be cut off from its client for good, at some moment or at the request with some number; and before that request others may do
+//! something.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use engine::clock;
 use fastrand::Rng;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -52,11 +54,25 @@ pub(super) struct RequestCut {
     pub(super) is_carried_out: bool,
 }
 
+/// What others do before some request.
+struct Meanwhile {
+    /// Requests before it.
+    after: u64,
+    work: BoxFuture<'static, ()>,
+}
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Meanwhile").field(&self.after).finish()
+    }
+}
+
 /// Whether a client reaches its store.
 #[derive(Debug, Default)]
 struct StoreConnection {
     is_cut: AtomicBool,
     cut: Mutex<Option<RequestCut>>,
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
 
 impl StoreConnection {
@@ -82,9 +98,23 @@ impl StoreConnection {
         cut.take()
     }
 
+    /// Counts a request; what is done before it.
+    fn take_meanwhile(&self) -> Option<BoxFuture<'static, ()>> {
+        let mut meanwhile = self.meanwhile.lock().unwrap();
+        let found = meanwhile.as_mut()?;
+        if found.after > 0 {
+            found.after -= 1;
+            return None;
+        }
+        meanwhile.take().map(|found| found.work)
+    }
+
     /// Carries out a request, if the client is connected, and answers, if it still is.
     async fn carry_out<T>(&self, request: impl Future<Output = T>) -> T {
         self.while_connected().await;
+        if let Some(work) = self.take_meanwhile() {
+            work.await;
+        }
         let cut = self.count();
         if cut.is_none_or(|cut| cut.is_carried_out) {
             let answer = request.await;
@@ -114,6 +144,21 @@ impl UnstableStore {
     /// The same, from some request on.
     pub(super) fn cut_at(&self, cut: RequestCut) {
         *self.connection.cut.lock().unwrap() = Some(cut);
+    }
+
+    /// Before some request others do `work`.
+    pub(super) fn before_request(
+        &self,
+        after: u64,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let work = Box::pin(work);
+        *self.connection.meanwhile.lock().unwrap() = Some(Meanwhile { after, work });
+    }
+
+    /// Whether that request has not been made yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.connection.meanwhile.lock().unwrap().is_some()
     }
 
     /// Whether the client is cut off.
@@ -242,6 +287,14 @@ impl ObjectStore for UnstableStore {
         let faults = *self.faults.lock().unwrap();
         if self.rng.lock().unwrap().u8(0..100) < faults.fails {
             return stream::iter([Err(failure("the list was not made"))]).boxed();
+        }
+        if let Some(work) = self.connection.take_meanwhile() {
+            let (inner, prefix) = (self.inner.clone(), prefix.cloned());
+            let list = async move {
+                work.await;
+                inner.list(prefix.as_ref()).collect::<Vec<_>>().await
+            };
+            return stream::once(list).flat_map(stream::iter).boxed();
         }
         self.inner.list(prefix)
     }

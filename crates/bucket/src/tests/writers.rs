@@ -147,6 +147,25 @@ fn a_volume_with_tables_more_than_an_hour_ahead_is_read_and_not_written() {
     });
 }
 
+/// The refused open had taken the volume from the server that has it, which no other clock could then write.
+#[test]
+fn a_server_with_tables_ahead_keeps_the_volume_when_another_one_is_refused() {
+    run(async {
+        let (inner, ahead) = new_volume().await;
+        write(&ahead, 0, 1, 1).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
+        // It writes its tables.
+        snapshot(&stable(&inner), "a").await.unwrap();
+        let error = open(stable(&inner)).await.unwrap_err();
+        assert!(matches!(error, BucketError::TablesAhead { .. }), "{error}");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        write(&ahead, 1, 1, 2).await.unwrap();
+        ahead.flush().await.unwrap();
+        assert_eq!(tags(&ahead, 0, 3).await, [1, 2, 0]);
+        ahead.close().await.unwrap();
+    });
+}
+
 /// The second writer opens at any moment of the first one's work.
 async fn world(seed: u64) {
     let mut rng = Rng::with_seed(seed);

@@ -9,9 +9,11 @@
 
 use std::time::Duration;
 
-use slatedb::Checkpoint;
 use slatedb::admin::Admin;
-use slatedb::config::CheckpointOptions;
+use slatedb::config::{
+    CheckpointOptions, GarbageCollectorDirectoryOptions, GarbageCollectorOptions,
+};
+use slatedb::{Checkpoint, VersionedManifest};
 
 use super::index::limited;
 use crate::error::BucketError;
@@ -55,7 +57,8 @@ impl<'a> IndexCheckpoints<'a> {
         limited(self.access, CHANGE_LIMIT, what, work)
     }
 
-    async fn all(&self) -> Result<Vec<Checkpoint>, BucketError> {
+    /// All checkpoints, also those that expire.
+    pub(crate) async fn all(&self) -> Result<Vec<Checkpoint>, BucketError> {
         let list = self.admin.list_checkpoints(None);
         self.limited("list the checkpoints of", list).await
     }
@@ -101,9 +104,38 @@ impl<'a> IndexCheckpoints<'a> {
 
     /// The first log of the index that its manifest does not have.
     pub(crate) async fn next_log(&self) -> Result<u64, BucketError> {
-        let read = self.admin.read_manifest(None);
-        let manifest = self.limited("read the manifest of", read).await?;
+        let manifest = self.manifest().await?;
         Ok(manifest.map_or(0, |manifest| manifest.next_wal_sst_id()))
+    }
+
+    /// The manifest of the index, if there is one.
+    pub(super) async fn manifest(&self) -> Result<Option<VersionedManifest>, BucketError> {
+        let read = self.admin.read_manifest(None);
+        self.limited("read the manifest of", read).await
+    }
+
+    /// Deletes the manifests and the states of compactions that are older than `age` and no checkpoint needs. For a store without
+    /// conditional overwrites, where the writer deletes none: nothing but their age keeps a program that was suspended in the middle of a
+    /// change from making it under the number of one that is gone, and from taking that for a success.
+    pub(crate) async fn delete_old_manifests(&self, age: Duration) -> Result<(), BucketError> {
+        let old = GarbageCollectorDirectoryOptions {
+            interval: None,
+            min_age: age,
+            dry_run: false,
+        };
+        let options = GarbageCollectorOptions {
+            manifest_options: Some(old),
+            compactions_options: Some(old),
+            wal_options: None,
+            wal_fence_options: None,
+            compacted_options: None,
+            detach_options: None,
+            boundary_files_enabled: false,
+            ..GarbageCollectorOptions::default()
+        };
+        let collect = self.admin.run_gc_once(options);
+        let what = "delete the old manifests of";
+        self.limited(what, collect).await
     }
 
     async fn create(&self, options: CheckpointOptions) -> Result<Checkpoint, BucketError> {

@@ -26,7 +26,7 @@ const CACHE_MAX: u64 = 32 << 20;
 const TABLE_LEN: usize = 16 << 20;
 const UNFLUSHED_MAX: usize = 64 << 20;
 /// How often the index polls for another writer, and for tables to merge: each poll is a request that costs money.
-const POLL_INTERVAL: Duration = Duration::from_secs(15);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(15);
 const COMPACTION_POLL: Duration = Duration::from_secs(30);
 /// Bytes of the index that a scan reads ahead.
 const SCAN_AHEAD: usize = 256 << 10;
@@ -97,13 +97,16 @@ pub(super) async fn limited<T>(
     done.map_err(|error| BucketError::index(&access.uri, what, error))
 }
 
-/// Opens the index for reading, as it is now and becomes, or at a checkpoint: nothing is written.
+/// Opens the index for reading, as it is now and becomes, or at a checkpoint: nothing is written. Without its log it has what the
+/// manifest has.
 pub(crate) async fn reader_of(
     access: &StoreAccess,
     mode: DbReaderMode,
+    with_log: bool,
 ) -> Result<DbReader, slatedb::Error> {
     let options = DbReaderOptions {
         manifest_poll_interval: POLL_INTERVAL,
+        skip_wal_replay: !with_log,
         ..DbReaderOptions::default()
     };
     DbReader::builder(access.names.index(), access.store.clone())

@@ -45,7 +45,7 @@ use self::close::CloseGuard;
 pub use self::close::close_all;
 pub(crate) use self::index::{IndexHandle, ScanError};
 use self::memory::VolumeMemory;
-pub(crate) use self::open::{open_on, open_reader, open_snapshot};
+pub(crate) use self::open::{open_checkpoint, open_on, open_reader, open_snapshot, open_tables};
 use crate::committer::Committer;
 use crate::error::VolumeFailure;
 use crate::format::VolumeId;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use block::Geometry;
 use engine::InFlight;
-use slatedb::{CloseReason, Db, DbReaderMode};
+use slatedb::{Checkpoint, CloseReason, Db, DbReaderMode, VersionedManifest};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore};
 
@@ -25,6 +25,8 @@ use crate::uri::BucketUri;
 
 /// How long the index may take to be opened: the log of the last writer is read.
 const OPEN_LIMIT: Duration = Duration::from_secs(120);
+/// How often the index is opened with a later clock, while another writer's is ahead.
+const CLOCK_TRIES: usize = 8;
 /// Requests of reads to the store at a time.
 const FETCHES_MAX: usize = 64;
 
@@ -118,7 +120,15 @@ pub(crate) async fn open_reader(
     access: &StoreAccess,
     header: &VolumeHeader,
 ) -> Result<(IndexHandle, u32), BucketError> {
-    open_reader_in(access, header, DbReaderMode::FollowLatest).await
+    open_reader_in(access, header, DbReaderMode::FollowLatest, true).await
+}
+
+/// Opens the tables of the index for reading, without the log behind them: what each checkpoint that is made from now on has, and more.
+pub(crate) async fn open_tables(
+    access: &StoreAccess,
+    header: &VolumeHeader,
+) -> Result<(IndexHandle, u32), BucketError> {
+    open_reader_in(access, header, DbReaderMode::FollowLatest, false).await
 }
 
 /// Opens the index as a snapshot has it.
@@ -127,16 +137,26 @@ pub(crate) async fn open_snapshot(
     header: &VolumeHeader,
     snapshot: &FoundSnapshot,
 ) -> Result<(IndexHandle, u32), BucketError> {
-    let mode = DbReaderMode::Checkpoint(snapshot.checkpoint.id);
-    open_reader_in(access, header, mode).await
+    open_checkpoint(access, header, &snapshot.checkpoint).await
+}
+
+/// Opens the index as a checkpoint has it.
+pub(crate) async fn open_checkpoint(
+    access: &StoreAccess,
+    header: &VolumeHeader,
+    checkpoint: &Checkpoint,
+) -> Result<(IndexHandle, u32), BucketError> {
+    let mode = DbReaderMode::Checkpoint(checkpoint.id);
+    open_reader_in(access, header, mode, true).await
 }
 
 async fn open_reader_in(
     access: &StoreAccess,
     header: &VolumeHeader,
     mode: DbReaderMode,
+    with_log: bool,
 ) -> Result<(IndexHandle, u32), BucketError> {
-    let reader = opened(access, reader_of(access, mode)).await?;
+    let reader = opened(access, reader_of(access, mode, with_log)).await?;
     let index = IndexHandle::Reader(Arc::new(reader));
     match check_meta(access, &index, header).await {
         Ok(generation) => Ok((index, generation)),
@@ -153,39 +173,82 @@ async fn open_writer(
     header: &VolumeHeader,
 ) -> Result<(IndexHandle, u32), BucketError> {
     let mut clock = IndexClock::new();
-    loop {
-        let db = opened(access, writer_of(access, clock.clone())).await?;
-        let index = IndexHandle::Writer(db.clone());
-        let manifest = db.status().current_manifest;
-        if let Some(behind) = clock.behind_tables(&manifest) {
-            index.close(&access.uri).await;
-            clock = behind.map_err(|seconds| BucketError::TablesAhead {
-                uri: access.uri.clone(),
-                seconds,
-            })?;
-            tracing::warn!(
-                "{}: the clock of the last writer was ahead of this machine's",
-                access.uri
-            );
-            continue;
-        }
-        let error = match begin_generation(access, &index, &db, header).await {
-            Ok(generation) => return Ok((index, generation)),
-            Err(error) => error,
-        };
-        index.close(&access.uri).await;
-        let BucketError::Index { source, .. } = &error else {
-            return Err(error);
-        };
-        let Some(last) = last_tick(source) else {
-            return Err(error);
-        };
-        clock = clock.set_behind(last).ok_or(error)?;
-        tracing::warn!(
-            "{}: the clock of the last writer was ahead of this machine's",
-            access.uri
-        );
+    // Before the index is opened: a server that has it open would lose it to one that cannot write it.
+    if let Some(manifest) = IndexCheckpoints::of(access).manifest().await?
+        && let Some(behind) = behind_tables(access, &clock, &manifest)?
+    {
+        clock = behind;
     }
+    for _ in 0..CLOCK_TRIES {
+        let db = match opened(access, writer_of(access, clock.clone())).await {
+            Ok(db) => db,
+            Err(error) => {
+                clock = behind_change(access, &clock, error)?;
+                continue;
+            }
+        };
+        let index = IndexHandle::Writer(db.clone());
+        // The last writer may have written another table until then.
+        let behind = behind_tables(access, &clock, &db.status().current_manifest);
+        match behind {
+            Ok(None) => {}
+            behind => {
+                index.close(&access.uri).await;
+                clock = behind?.unwrap_or(clock);
+                continue;
+            }
+        }
+        match begin_generation(access, &index, &db, header).await {
+            Ok(generation) => return Ok((index, generation)),
+            Err(error) => {
+                index.close(&access.uri).await;
+                clock = behind_change(access, &clock, error)?;
+            }
+        }
+    }
+    Err(BucketError::Contended {
+        uri: access.uri.clone(),
+    })
+}
+
+/// A clock behind the last change of the index, if `error` is that this one is before it.
+fn behind_change(
+    access: &StoreAccess,
+    clock: &IndexClock,
+    error: BucketError,
+) -> Result<IndexClock, BucketError> {
+    let BucketError::Index { source, .. } = &error else {
+        return Err(error);
+    };
+    let Some(last) = last_tick(source) else {
+        return Err(error);
+    };
+    let behind = clock.set_behind(last).ok_or(error)?;
+    tracing::warn!(
+        "{}: the clock of the last writer was ahead of this machine's",
+        access.uri
+    );
+    Ok(behind)
+}
+
+/// A clock behind the tables of the index, where this one is before them.
+fn behind_tables(
+    access: &StoreAccess,
+    clock: &IndexClock,
+    manifest: &VersionedManifest,
+) -> Result<Option<IndexClock>, BucketError> {
+    let Some(behind) = clock.behind_tables(manifest) else {
+        return Ok(None);
+    };
+    let behind = behind.map_err(|seconds| BucketError::TablesAhead {
+        uri: access.uri.clone(),
+        seconds,
+    })?;
+    tracing::warn!(
+        "{}: the clock of the last writer was ahead of this machine's",
+        access.uri
+    );
+    Ok(Some(behind))
 }
 
 async fn begin_generation(

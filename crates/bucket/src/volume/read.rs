@@ -4,27 +4,51 @@
 //!
 //! * Memory is searched before the index: a change leaves it only when the index has it.
 //! * Bytes of an object are compared with their checksums, and read once more if they do not match.
+//! * An object that is missing may have been deleted by a collection since the index was scanned: what overwrote it is in the index then,
+//!   which is scanned again. A reader that was suspended has an index as old as that, and polls it again first. A writer's index is always
+//!   the last one, so it meets this only with a read that took 15 minutes; that of a snapshot never changes, and refers to
+//!   nothing that is collected while the snapshot is there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use block::{Errno, IoBufs, IoError, Operation, Range};
 use bytes::Bytes;
-use engine::Buffer;
+use engine::{Buffer, clock};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
+use object_store::{Error, ObjectStoreExt as _};
 use smallvec::smallvec;
 
 use super::VolumeShared;
+use super::index::{IndexHandle, POLL_INTERVAL, ScanError};
 use crate::dirty::{DirtyBlock, RunPart};
 use crate::format::{BLOCK_LEN, RUN};
-use crate::read_plan::{Fetch, ReadPlan};
+use crate::read_plan::{Fetch, FetchError, ReadPlan};
 use crate::run_map::{BlockSource, RunMap};
 use crate::store::retry;
 
 /// Requests of one read to the store at a time.
 const READ_FETCHES_MAX: usize = 16;
+
+/// Why stored bytes were not read.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Index(#[from] ScanError),
+    #[error(transparent)]
+    Store(#[from] Error),
+    #[error("{path}: {source}")]
+    Content { path: Path, source: FetchError },
+}
+
+impl ReadError {
+    /// Whether an object is not there.
+    const fn is_missing(&self) -> bool {
+        matches!(self, Self::Store(Error::NotFound { .. }))
+    }
+}
 
 impl DirtyBlock {
     fn copy_to(&self, block: &mut [u8]) {
@@ -88,10 +112,40 @@ impl VolumeShared {
         range: Range,
         changed: &[Option<DirtyBlock>],
     ) -> Result<IoBufs, IoError> {
-        let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
-            IoError::new(Errno::Io, Operation::Read, Some(range)).because(error)
-        };
-        let maps = self.runs_of(range).await.map_err(failed)?;
+        let mut scans = 0;
+        loop {
+            let error = match self.scan_and_fetch(range, changed).await {
+                Ok(bytes) => return Ok(bytes),
+                Err(error) => error,
+            };
+            let pause = self.pause_before_scan(scans);
+            let Some(pause) = pause.filter(|_| error.is_missing()) else {
+                let failed = IoError::new(Errno::Io, Operation::Read, Some(range));
+                return Err(failed.because(error));
+            };
+            tracing::debug!("{}: {error}: scanning the index again", self.access.uri);
+            scans += 1;
+            clock::sleep(pause).await;
+        }
+    }
+
+    /// How long after a scan whose pointers were to nothing the index is scanned again, if `scans` of these found nothing else.
+    fn pause_before_scan(&self, scans: usize) -> Option<Duration> {
+        let is_reader = matches!(self.index, IndexHandle::Reader(_));
+        match scans {
+            _ if self.snapshot.is_some() => None,
+            0 => Some(Duration::ZERO),
+            1 if is_reader => Some(2 * POLL_INTERVAL),
+            _ => None,
+        }
+    }
+
+    async fn scan_and_fetch(
+        &self,
+        range: Range,
+        changed: &[Option<DirtyBlock>],
+    ) -> Result<IoBufs, ReadError> {
+        let maps = self.runs_of(range).await?;
         let mut plan = ReadPlan::default();
         let mut buffer = Buffer::take(range.len_usize());
         let blocks = (0..).zip(buffer.chunks_exact_mut(BLOCK_LEN));
@@ -112,13 +166,14 @@ impl VolumeShared {
         if let [fetch] = &plan.fetches[..]
             && fetch.len() == range.len
         {
-            return Ok(smallvec![self.fetch(fetch).await.map_err(failed)?]);
+            return Ok(smallvec![self.fetch(fetch).await?]);
         }
         let fetches = plan.fetches.iter();
-        let fetches = fetches.map(|fetch| async move { Ok((fetch, self.fetch(fetch).await?)) });
+        let fetches = fetches
+            .map(|fetch| async move { Ok::<_, ReadError>((fetch, self.fetch(fetch).await?)) });
         let fetches: Vec<_> = fetches.collect();
         let mut fetched = stream::iter(fetches).buffer_unordered(READ_FETCHES_MAX);
-        while let Some((fetch, bytes)) = fetched.try_next().await.map_err(failed)? {
+        while let Some((fetch, bytes)) = fetched.try_next().await? {
             let begin = usize::try_from(fetch.first).expect("a read is in memory") * BLOCK_LEN;
             buffer[begin..begin + bytes.len()].copy_from_slice(&bytes);
         }
@@ -127,10 +182,7 @@ impl VolumeShared {
     }
 
     /// What the index has of the runs of `range`.
-    async fn runs_of(
-        &self,
-        range: Range,
-    ) -> Result<BTreeMap<u64, RunMap>, Box<dyn std::error::Error + Send + Sync>> {
+    async fn runs_of(&self, range: Range) -> Result<BTreeMap<u64, RunMap>, ScanError> {
         let runs = range.offset / RUN..range.end().div_ceil(RUN);
         let mut scan = self.index.scan(runs).await?;
         let mut maps = BTreeMap::new();
@@ -140,10 +192,7 @@ impl VolumeShared {
         Ok(maps)
     }
 
-    async fn fetch(
-        &self,
-        fetch: &Fetch,
-    ) -> Result<Bytes, Box<dyn std::error::Error + Send + Sync>> {
+    async fn fetch(&self, fetch: &Fetch) -> Result<Bytes, ReadError> {
         let path = Path::from(self.access.names.object(fetch.object));
         let get = || async { self.access.store.get_range(&path, fetch.range()).await };
         let permit = self.fetches.acquire().await;
@@ -154,9 +203,9 @@ impl VolumeShared {
             Err(error) => {
                 tracing::warn!("{}: {path}: {error}: reading again", self.access.uri);
                 let bytes = retry(self.policy, &self.access.uri, get).await?;
-                fetch
-                    .verify(&bytes)
-                    .map_err(|error| format!("{path}: {error}"))?;
+                if let Err(source) = fetch.verify(&bytes) {
+                    return Err(ReadError::Content { path, source });
+                }
                 bytes
             }
         };

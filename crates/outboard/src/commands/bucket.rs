@@ -1,9 +1,9 @@
 //! `outboard bucket …`: volumes on object stores.
 
 use bucket::{
-    BucketError, BucketSnapshot, BucketUri, CheckOptions, CheckReport, SnapshotName,
-    SnapshotOptions, StoreOptions, VolumeStatus, check, create, create_snapshot, delete,
-    delete_snapshot, grow, list_snapshots, status,
+    BucketError, BucketSnapshot, BucketUri, CheckOptions, CheckReport, GcOptions, GcReport,
+    SnapshotName, SnapshotOptions, StoreOptions, VolumeStatus, check, create, create_snapshot,
+    delete, delete_snapshot, gc, grow, list_snapshots, status,
 };
 use clap::Subcommand;
 use indicatif::HumanBytes;
@@ -27,6 +27,11 @@ pub(crate) enum Command {
     Delete(DeleteArgs),
     /// Check that everything a volume refers to is in its store
     Check(CheckArgs),
+    /// Delete the data of a volume that was overwritten, also while it is served
+    ///
+    /// Deletes the objects that neither the volume nor a snapshot needs any more, in two steps: the first command finds them, and one that
+    /// is given 15 minutes later or more deletes them. Run it each day, for example.
+    Gc(GcArgs),
     /// Create, list and delete snapshots, which are read as URI@NAME
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
@@ -107,6 +112,17 @@ pub(crate) struct CheckArgs {
     data: bool,
 }
 
+/// A volume whose overwritten data is to be deleted.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GcArgs {
+    #[command(flatten)]
+    target: BucketTarget,
+
+    /// List the objects, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
 impl BucketTarget {
     fn options(&self) -> StoreOptions {
         StoreOptions {
@@ -140,6 +156,14 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
             })
         }
         Command::Delete(args) => delete_volume(args, format).await,
+        Command::Gc(args) => {
+            let how = GcOptions {
+                dry_run: args.dry_run,
+            };
+            let report = gc(&args.target.uri, &args.target.options(), how).await;
+            let report = report.map_err(failed)?;
+            format.print(&report, || gc_text(&report))
+        }
         Command::Snapshot(command) => Box::pin(run_snapshot(command, format)).await,
         Command::Check(args) => {
             let what = CheckOptions { data: args.data };
@@ -265,9 +289,50 @@ fn check_text(report: &CheckReport) -> String {
     }
     if report.unreferenced > 0 {
         text.push_str(&format!(
-            "\n  {} objects of {} hold nothing that is used",
-            report.unreferenced,
-            HumanBytes(report.unreferenced_bytes)
+            "\n  {} hold nothing that is used: `outboard bucket gc` deletes such",
+            objects_text(report.unreferenced, report.unreferenced_bytes)
+        ));
+    }
+    text
+}
+
+fn objects_text(count: u64, bytes: u64) -> String {
+    format!("{count} objects of {}", HumanBytes(bytes))
+}
+
+fn gc_text(report: &GcReport) -> String {
+    let uri = &report.uri;
+    let deleted = objects_text(report.deleted, report.deleted_bytes);
+    let waiting = objects_text(report.waiting, report.waiting_bytes);
+    let minutes = report.wait_s.div_ceil(60);
+    if report.dry_run {
+        let mut text = format!("{uri}: {deleted} would be deleted, {waiting} later");
+        let rows = report.objects.iter().map(|object| {
+            let when = match (object.recorded, object.wait_s) {
+                (false, _) => "found now".to_owned(),
+                (true, 0) => "to be deleted".to_owned(),
+                (true, wait) => format!("in {} min", wait.div_ceil(60)),
+            };
+            let size = HumanBytes(object.bytes).to_string();
+            [format!("  {}", object.name), size, when]
+        });
+        let rows: Vec<_> = rows.collect();
+        if !rows.is_empty() {
+            text.push('\n');
+            text.push_str(&columns(&rows));
+        }
+        return text;
+    }
+    let mut text = format!("{uri}: {deleted} were deleted");
+    if report.waiting > 0 {
+        text.push_str(&format!(
+            "\n  {waiting} hold nothing that is used either: the same command deletes them in {minutes} minutes or later"
+        ));
+    }
+    if report.manifests > 0 {
+        text.push_str(&format!(
+            "\n  {} old manifests of the index were deleted",
+            report.manifests
         ));
     }
     text

@@ -116,6 +116,7 @@ fn life_of_a_volume(place: &Place<'_>) {
     place.done(&["copy", &export, "copy", "--force"]);
     assert!(is_image(folder, "copy"));
     snapshots_of_a_volume(place, volume, &export);
+    collection_of_a_volume(place, volume);
     let (_second, other) = place.serve(volume, "second");
     place.done(&["copy", "image", &other, "--force"]);
     place.fails(&["copy", "image", &export, "--force"], "");
@@ -158,6 +159,81 @@ fn snapshots_of_a_volume(place: &Place<'_>, volume: &str, export: &str) {
     );
     place.done(&["bucket", "snapshot", "delete", volume, "first"]);
     place.fails(&["copy", &snapshot, "gone"], &missing);
+}
+
+/// Of a volume that is served, and was overwritten.
+fn collection_of_a_volume(place: &Place<'_>, volume: &str) {
+    let json = |arguments: &[&str]| {
+        let printed = place.done(&[&["--json", "bucket", "gc", volume], arguments].concat());
+        let value = serde_json::from_str::<serde_json::Value>(&printed);
+        value.expect("it is JSON")
+    };
+    let found = json(&[]);
+    assert_eq!(
+        (&found["dry_run"], &found["deleted"]),
+        (&false.into(), &0.into())
+    );
+    assert!(found["waiting"].as_u64() > Some(0), "{found}");
+    assert!(found["waiting_bytes"].as_u64() >= Some(5 << 20), "{found}");
+    assert_eq!(found["wait_s"], 900);
+    let again = json(&["--dry-run"]);
+    assert_eq!(again["waiting"], found["waiting"]);
+    assert_eq!(again["objects"][0]["recorded"], true);
+    let list = place.done(&["bucket", "gc", volume, "--dry-run"]);
+    let begin = format!("{volume}: 0 objects of 0 B would be deleted, ");
+    assert!(list.starts_with(&begin), "{list}");
+    assert!(list.contains("00000002-0000000000000000  "), "{list}");
+    assert!(list.contains("in 15 min"), "{list}");
+    let text = place.done(&["bucket", "gc", volume]);
+    assert!(
+        text.contains("deletes them in 15 minutes or later"),
+        "{text}"
+    );
+    let check = place.done(&["bucket", "check", volume]);
+    assert!(
+        check.contains("`outboard bucket gc` deletes such"),
+        "{check}"
+    );
+}
+
+/// The record of the first collection is made an older one.
+#[test]
+fn a_second_collection_deletes_what_the_first_one_found() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = Place {
+        folder: folder.path(),
+        prefix: format!("file://{}", folder.path().display()),
+        environment: Vec::new(),
+    };
+    let volume = format!("{}/root", place.prefix);
+    let volume = volume.as_str();
+    write_image(folder.path());
+    place.fails(&["bucket", "gc", volume], "there is no volume at");
+    place.done(&["bucket", "create", volume, "8M"]);
+    place.done(&["copy", "image", volume, "--force"]);
+    place.done(&["copy", "image", volume, "--force"]);
+    let first = place.done(&["bucket", "gc", volume]);
+    assert!(first.contains(": 0 objects of 0 B were deleted"), "{first}");
+    let records = folder.path().join("root/gc");
+    let mut records = std::fs::read_dir(records).expect("it has a record");
+    let record = records.next().expect("one").expect("a file").path();
+    let json = std::fs::read_to_string(&record).expect("it is text");
+    let mut json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    let time = json["found"][0]["time"].as_u64().expect("milliseconds");
+    json["found"][0]["time"] = (time - 900_000).into();
+    std::fs::write(&record, json.to_string()).expect("it is written");
+    let dry = place.done(&["bucket", "gc", volume, "--dry-run"]);
+    assert!(dry.contains("to be deleted"), "{dry}");
+    let second = place.done(&["bucket", "gc", volume]);
+    assert!(second.contains("5.00 MiB were deleted"), "{second}");
+    assert!(!record.exists(), "nothing waits");
+    let check = place.done(&["bucket", "check", volume, "--data"]);
+    assert!(check.contains("no problem found in 1280 blocks"), "{check}");
+    assert!(!check.contains("outboard bucket gc"), "{check}");
+    place.done(&["copy", volume, "copy"]);
+    assert!(is_image(folder.path(), "copy"));
+    place.done(&["bucket", "delete", volume, "--force"]);
+    assert!(!folder.path().join("root").exists(), "nothing is left");
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! [`References`]: the data objects that an index refers to; those that are in the store; and both of a volume with all its checkpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use slatedb::Checkpoint;
+
+use super::list;
+use crate::error::BucketError;
+use crate::format::{BLOCK, DataObject, VolumeHeader, data_object};
+use crate::run_map::{BlockSource, RunMap};
+use crate::store::StoreAccess;
+use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_checkpoint};
+
+/// The data objects that are referred to.
+#[derive(Debug, Default)]
+pub(super) struct References {
+    /// The end of the last block that is referred to, bytes, by object.
+    pub(super) ends: BTreeMap<DataObject, u64>,
+}
+
+/// All that a volume, its snapshots and the commands at work refer to.
+#[derive(Debug)]
+pub(super) struct VolumeReferences {
+    /// The last generation that had opened the volume for writing before.
+    pub(super) last_generation: u32,
+    /// The objects.
+    pub(super) references: References,
+}
+
+impl References {
+    /// Adds what a run refers to.
+    pub(super) fn add_run(&mut self, map: &RunMap) {
+        for source in map.sources() {
+            if let BlockSource::Stored(stored) = source {
+                let end = self.ends.entry(stored.object).or_default();
+                *end = (*end).max(stored.offset + BLOCK);
+            }
+        }
+    }
+
+    /// Adds what an index refers to, and closes it.
+    async fn add_index(
+        &mut self,
+        access: &StoreAccess,
+        index: &IndexHandle,
+    ) -> Result<(), BucketError> {
+        let add = async {
+            let mut scan = index.scan(0..u64::MAX).await?;
+            while let Some((_, map)) = scan.next().await? {
+                self.add_run(&map);
+            }
+            Ok::<(), ScanError>(())
+        };
+        let added = add.await;
+        index.close(&access.uri).await;
+        added.map_err(|error| error.about(&access.uri))
+    }
+
+    /// Adds what a checkpoint refers to.
+    async fn add_checkpoint(
+        &mut self,
+        access: &StoreAccess,
+        header: &VolumeHeader,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), BucketError> {
+        let (index, _) = open_checkpoint(access, header, checkpoint).await?;
+        self.add_index(access, &index).await
+    }
+}
+
+impl VolumeReferences {
+    /// Those of a volume, of which `index` is open, with its last generation. Without its log, a checkpoint that is made later refers to
+    /// nothing else but objects of later commits than are in the index now: it is read before the checkpoints are listed.
+    pub(super) async fn find(
+        access: &StoreAccess,
+        header: &VolumeHeader,
+        (index, last_generation): (IndexHandle, u32),
+    ) -> Result<Self, BucketError> {
+        let mut references = References::default();
+        references.add_index(access, &index).await?;
+        let checkpoints = IndexCheckpoints::of(access);
+        let mut scanned = BTreeSet::new();
+        let mut found = checkpoints.all().await?;
+        while let Some(checkpoint) = found.pop() {
+            // Checkpoints of one manifest have the same index.
+            if scanned.contains(&checkpoint.manifest_id) {
+                continue;
+            }
+            let added = references.add_checkpoint(access, header, &checkpoint).await;
+            match added {
+                Ok(()) => {
+                    scanned.insert(checkpoint.manifest_id);
+                }
+                Err(error) => {
+                    // It may have been removed, and a snapshot been made of it before.
+                    found = checkpoints.all().await?;
+                    if found.iter().any(|one| one.id == checkpoint.id) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(Self {
+            last_generation,
+            references,
+        })
+    }
+}
+
+/// The data objects of a volume that are in its store.
+#[derive(Debug, Default)]
+pub(super) struct ListedData {
+    /// Their lengths, bytes.
+    pub(super) objects: BTreeMap<DataObject, u64>,
+    /// What else lies there.
+    pub(super) foreign: Vec<String>,
+}
+
+impl ListedData {
+    /// Lists them.
+    pub(super) async fn list(access: &StoreAccess) -> Result<Self, BucketError> {
+        let mut listed = Self::default();
+        for object in list(access, &access.names.data()).await? {
+            match object.location.filename().and_then(data_object) {
+                Some(name) => {
+                    listed.objects.insert(name, object.size);
+                }
+                None => listed.foreign.push(object.location.to_string()),
+            }
+        }
+        Ok(listed)
+    }
+}
