@@ -68,6 +68,20 @@ pub enum BucketError {
         /// Where.
         uri: String,
     },
+    /// An index without a record, which that of a clone has from its first moment on.
+    #[error("the index of {uri}, a clone, is missing")]
+    NoRecord {
+        /// Where.
+        uri: String,
+    },
+    /// What is left of a clone that was being made or deleted.
+    #[error("{uri} is not empty: an interrupted command left {found}")]
+    Unfinished {
+        /// Where.
+        uri: String,
+        /// The mark of it.
+        found: String,
+    },
     /// A store that would let two servers write.
     #[error(
         "{uri} cannot be written: the store does not support conditional PUT (If-None-Match), so two servers could write at once: {why}"
@@ -203,6 +217,24 @@ pub enum BucketError {
         /// Their names.
         names: String,
     },
+    /// The clones of a volume or a snapshot that was to be deleted.
+    #[error("{uri} is not deleted: it has clones: {clones}")]
+    HasClones {
+        /// The volume or the snapshot.
+        uri: String,
+        /// Where they are.
+        clones: String,
+    },
+    /// A clone in another store than its snapshot.
+    #[error(
+        "{clone} is not in the store of {uri}: a clone is in the bucket, or on the filesystem, of its snapshot, because it has the same objects"
+    )]
+    OtherStore {
+        /// The snapshot.
+        uri: String,
+        /// The clone.
+        clone: String,
+    },
     /// Changes that only the server which has the volume open can bring into a snapshot.
     #[error(
         "no snapshot of {uri} was made: it was not closed, and no server that has it open answered within {seconds} s"
@@ -230,6 +262,9 @@ impl BucketError {
         match self {
             Self::NoVolume { .. } => Some("`outboard bucket create` makes one"),
             Self::Exists { .. } => Some("choose another path"),
+            Self::Unfinished { .. } => Some("`outboard bucket delete` removes it"),
+            Self::HasClones { .. } => Some("delete them first, with `outboard bucket delete`"),
+            Self::OtherStore { .. } => Some("choose another path, or copy it with `outboard copy`"),
             Self::ConditionalPut { .. } => Some("it can be read: write read-only=true"),
             Self::Clock { .. } | Self::TablesAhead { .. } => {
                 Some("set the clock: the order of changes depends on it")

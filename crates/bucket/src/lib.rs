@@ -8,8 +8,8 @@
 //! ```
 //!
 //! * `BucketVolume` is an open volume, or a snapshot of one, a [`block::BlockDevice`]; `volume/` has its requests and commits.
-//! * `create()`, `status()`, `grow()`, `check()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()` are the
-//!   commands.
+//! * `create()`, `status()`, `grow()`, `check()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`
+//!   are the commands.
 //! * `format/`, `run_map`, `dirty`, `flush_plan`, `read_plan` and `collection_plan` are pure.
 //!
 //! # Invariants
@@ -17,8 +17,8 @@
 //! * What a flush acknowledged is in the store. After a commit failed no later flush reports success.
 //! * One writer: the volume has been lost to another one before that one's first commit; then every request fails.
 //! * A store that does not create an object on condition that it is not there is never written.
-//! * What a snapshot needs is not deleted: the index keeps its checkpoint, `gc()` what that refers to, and a volume with snapshots is not
-//!   deleted.
+//! * What a snapshot or a clone needs is not deleted: the index keeps its checkpoint, `gc()` what that refers to, and a volume with
+//!   snapshots or clones is not deleted.
 //! * Nothing that is not understood is used: versions, kinds and checksums are compared (`format/`).
 //!
 //! # What this crate does not do
@@ -62,16 +62,17 @@ mod volume;
 
 #[cfg(feature = "store")]
 pub use self::admin::{
-    BucketSnapshot, CheckOptions, CheckReport, CollectedObject, CreatedVolume, DeletedVolume,
-    GcOptions, GcReport, GrownVolume, SnapshotOptions, VolumeStatus, check, create,
-    create_snapshot, delete, delete_snapshot, gc, grow, list_snapshots, status,
+    BucketClone, BucketSnapshot, CheckOptions, CheckReport, ClonedVolume, CollectedObject,
+    CreatedVolume, DeletedVolume, GcOptions, GcReport, GrownVolume, SnapshotOptions, VolumeStatus,
+    check, create, create_clone, create_snapshot, delete, delete_snapshot, gc, grow,
+    list_snapshots, status,
 };
 #[cfg(feature = "store")]
 pub use self::error::{BucketError, VolumeFailure};
 pub use self::format::{
     CollectionFormatError, EntryFormatError, HeaderFormatError, MetaFormatError,
 };
-pub use self::snapshot_name::{SnapshotName, SnapshotNameError, VolumeUri};
+pub use self::snapshot_name::{SnapshotName, SnapshotNameError, SnapshotUri, VolumeUri};
 #[cfg(feature = "store")]
 pub use self::store::StoreOptions;
 pub use self::uri::{BucketUri, BucketUriError, SCHEMES};

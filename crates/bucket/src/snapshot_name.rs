@@ -1,4 +1,4 @@
-//! [`SnapshotName`] and [`VolumeUri`]: a volume, or a snapshot of it, as they are written: `s3://BUCKET/PATH/VOLUME@NAME`. Pure.
+//! [`SnapshotName`], [`SnapshotUri`] and [`VolumeUri`]: a volume, or a snapshot of it, as they are written: `s3://BUCKET/PATH/VOLUME@NAME`. Pure.
 
 use std::fmt;
 use std::str::FromStr;
@@ -76,6 +76,31 @@ impl FromStr for VolumeUri {
             volume,
             snapshot: Some(snapshot),
         })
+    }
+}
+
+/// A snapshot of a volume.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SnapshotUri {
+    /// The volume.
+    pub volume: BucketUri,
+    /// The name of the snapshot.
+    pub name: SnapshotName,
+}
+
+impl FromStr for SnapshotUri {
+    type Err = BucketUriError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let VolumeUri { volume, snapshot } = text.parse()?;
+        let name = snapshot.ok_or_else(|| BucketUriError::NotASnapshot(text.to_owned()))?;
+        Ok(Self { volume, name })
+    }
+}
+
+impl fmt::Display for SnapshotUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.volume, self.name)
     }
 }
 

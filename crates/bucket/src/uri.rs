@@ -48,6 +48,9 @@ pub enum BucketUriError {
     /// A snapshot, where only a volume will do.
     #[error("`{0}` is a snapshot: write the volume alone, without `@` and the name")]
     NotAVolume(String),
+    /// A volume, where only a snapshot of one will do.
+    #[error("`{0}` is a volume: write the snapshot of it, VOLUME@NAME")]
+    NotASnapshot(String),
     /// A name of no snapshot behind the `@`.
     #[error(transparent)]
     Snapshot(SnapshotNameError),
@@ -87,6 +90,24 @@ impl FromStr for BucketUri {
             _ => Err(BucketUriError::Scheme(text.to_owned())),
         }
     }
+}
+
+impl BucketUri {
+    /// The folder of the volume in its store: a bucket, or all folders of this machine.
+    pub(crate) fn folder(&self) -> String {
+        match self {
+            Self::S3 { path, .. } => path.clone(),
+            Self::File(path) => {
+                let path = path.display().to_string();
+                path.trim_start_matches('/').to_owned()
+            }
+        }
+    }
+}
+
+/// Whether this is the folder of a volume as it is written, without slashes at its ends.
+pub(crate) fn is_folder(path: &str) -> bool {
+    folder(path).is_ok_and(|folder| folder == path)
 }
 
 /// The folder of a volume, without slashes at its ends.

@@ -6,6 +6,8 @@
 //! * A collection may delete what the index referred to when it was read: an object that is missing is a problem only if something refers
 //!   to it still.
 
+use std::collections::BTreeMap;
+
 use futures_util::stream::{self, StreamExt as _};
 use object_store::path::Path;
 use object_store::{Error, ObjectStoreExt as _};
@@ -14,7 +16,7 @@ use serde::Serialize;
 use super::on_runtime;
 use super::references::{ListedData, References, VolumeReferences};
 use crate::error::BucketError;
-use crate::format::{BLOCK, RUN_BLOCKS, VolumeHeader};
+use crate::format::{BLOCK, DataObject, RUN_BLOCKS, VolumeHeader};
 use crate::read_plan::{Fetch, ReadPlan};
 use crate::run_map::RunMap;
 use crate::snapshot_name::SnapshotName;
@@ -45,7 +47,7 @@ pub struct CheckReport {
     pub blocks: u64,
     /// Blocks with data that was compared.
     pub compared: u64,
-    /// Data objects that the index or a snapshot refers to.
+    /// Data objects that the index or a snapshot refers to; of a clone with those of its origins.
     pub objects: u64,
     /// Data objects that nothing refers to: overwritten, or of interrupted commits.
     pub unreferenced: u64,
@@ -86,7 +88,7 @@ pub(crate) async fn check_on(
     what: CheckOptions,
 ) -> Result<CheckReport, BucketError> {
     let header = read_header(access).await?.header;
-    let access = &access.of(header.id);
+    let access = &access.of(&header);
     let (index, _) = open_reader(access, &header).await?;
     let mut checker = Checker {
         access,
@@ -190,14 +192,30 @@ impl Checker<'_> {
         }
     }
 
-    async fn compare_with_store(&mut self, header: &VolumeHeader) -> Result<(), BucketError> {
-        let ListedData {
-            objects: mut found,
-            foreign,
-        } = ListedData::list(self.access).await?;
+    /// The objects of the volume, and those of its origins that it refers to, with their sizes.
+    async fn list_objects(&mut self) -> Result<BTreeMap<DataObject, u64>, BucketError> {
+        let access = self.access;
+        let ListedData { mut objects, foreign } = ListedData::list(access).await?;
         for path in foreign {
             self.problem(format!("{path} is no object of a volume"));
         }
+        let ends = &self.references.ends;
+        let names = &access.names;
+        for origin in names.origins() {
+            let is_of = |object: &DataObject| names.origin_of(object.generation) == Some(origin);
+            if !ends.keys().any(is_of) {
+                continue;
+            }
+            let of_origin = ListedData::list(&access.of_origin(origin)).await?.objects;
+            // What its writers wrote since is not the clone's.
+            let shared = of_origin.into_iter();
+            objects.extend(shared.filter(|(name, _)| is_of(name) && ends.contains_key(name)));
+        }
+        Ok(objects)
+    }
+
+    async fn compare_with_store(&mut self, header: &VolumeHeader) -> Result<(), BucketError> {
+        let mut found = self.list_objects().await?;
         let mut missing = Vec::new();
         for (object, end) in std::mem::take(&mut self.references).ends {
             let path = self.access.names.object(object);

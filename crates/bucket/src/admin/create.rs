@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{list, on_runtime};
+use super::{is_used, on_runtime, refuse_used};
 use crate::error::BucketError;
 use crate::format::{VolumeHeader, VolumeId, is_size};
 use crate::store::{StoreAccess, StoreOptions, create_header, probe};
@@ -40,17 +40,16 @@ pub(crate) async fn create_on(
     access: StoreAccess,
     size: u64,
 ) -> Result<CreatedVolume, BucketError> {
-    let exists = |found: String| BucketError::Exists {
-        uri: access.uri.clone(),
-        found,
-    };
-    if let Some(object) = list(&access, access.names.root()).await?.first() {
-        return Err(exists(object.location.to_string()));
-    }
+    refuse_used(&access).await?;
     probe(&access).await?;
     let id = VolumeId::random();
-    if !create_header(&access, 1, &VolumeHeader { id, size }).await? {
-        return Err(exists(access.names.header(1)));
+    let header = VolumeHeader {
+        id,
+        size,
+        origins: Vec::new(),
+    };
+    if !create_header(&access, 1, &header).await? {
+        return Err(is_used(&access, access.names.header(1)));
     }
     let created = CreatedVolume {
         uri: access.uri.clone(),

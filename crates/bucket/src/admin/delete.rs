@@ -8,18 +8,17 @@
 //! * A volume with snapshots is not deleted. They are looked for once more behind the headers: a snapshot that was made meanwhile either
 //!   finds no header, and is no snapshot, or is found, and the header is there again. Until then a mark has the header, so
 //!   that an interrupted delete does the same when it is continued.
+//! * The same holds for clones. A clone is unfinished from its header on (`unfinished.rs`), until its objects and its record at the origin
+//!   are gone.
 //! * Only objects of the volume's own folders are deleted; what else is there stays, and is named.
 
-use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
 use serde::Serialize;
 
-use super::{delete_object, delete_objects, list, on_runtime, put, take_over};
+use super::{delete_object, delete_objects, list, on_runtime, put, take_over, unfinished};
 use crate::error::BucketError;
 use crate::format::{SnapshotRecord, VolumeHeader};
-use crate::store::{
-    FoundHeader, RetryPolicy, StoreAccess, StoreOptions, create_header, read_header, retry,
-};
+use crate::store::{FoundHeader, StoreAccess, StoreOptions, create_header, read_header};
 use crate::uri::BucketUri;
 use crate::volume::IndexCheckpoints;
 
@@ -53,44 +52,54 @@ pub async fn delete(uri: &BucketUri, options: &StoreOptions) -> Result<DeletedVo
 
 pub(crate) async fn delete_on(access: &StoreAccess) -> Result<DeletedVolume, BucketError> {
     let names = &access.names;
-    let (mut objects, mut bytes) = (0, 0);
-    match read_header(access).await {
+    let mut deleted = match read_header(access).await {
         Ok(found) => {
-            let of_volume = access.of(found.header.id);
+            let of_volume = access.of(&found.header);
             // Before a server loses it for nothing. An index that cannot be read is found by the search below.
-            let refused = refuse_snapshots(&of_volume).await;
-            if let Err(error @ BucketError::HasSnapshots { .. }) = refused {
+            let refused = refuse_dependents(&of_volume).await;
+            if let Err(error) = refused
+                && has_dependents(&error)
+            {
                 return Err(error);
             }
-            take_over(access).await?;
-            refuse_snapshots(&of_volume).await?;
-            (objects, bytes) = delete_headers(&of_volume, found).await?;
+            match take_over(access).await {
+                // A clone without an index: nothing is lost with it.
+                Ok(()) | Err(BucketError::NoRecord { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            refuse_dependents(&of_volume).await?;
+            delete_headers(&of_volume, found).await?
         }
-        // What is left of an interrupted delete.
+        // What is left of an interrupted command.
         Err(error @ BucketError::NoVolume { .. }) => {
             let [data, _, index, gc] = names.contents();
             let mut is_left = finish_marks(access).await?;
-            for folder in [data, index, gc] {
+            for folder in [names.unfinished_clones(), data, index, gc] {
                 is_left |= !list(access, &folder).await?.is_empty();
             }
             if !is_left {
                 return Err(error);
             }
+            Deleted::default()
         }
         Err(error) => return Err(error),
+    };
+    let clones = unfinished::read_marks(access, &names.unfinished_clones()).await?;
+    for (_, clone) in &clones {
+        let clone = access.of(clone);
+        IndexCheckpoints::of(&clone).unpin_origins().await?;
     }
     for folder in names.contents() {
-        let found = list(access, &folder).await?;
-        let paths = found.iter().map(|object| object.location.clone());
-        delete_objects(access, paths.collect()).await?;
-        objects += found.len() as u64;
-        bytes += found.iter().map(|object| object.size).sum::<u64>();
+        deleted.add(&delete_all(access, &folder).await?);
+    }
+    for (_, clone) in &clones {
+        unfinished::release(access, clone).await?;
     }
     let left = list(access, names.root()).await?;
     Ok(DeletedVolume {
         uri: access.uri.clone(),
-        objects,
-        bytes,
+        objects: deleted.objects,
+        bytes: deleted.bytes,
         left: left
             .iter()
             .map(|object| object.location.to_string())
@@ -98,9 +107,51 @@ pub(crate) async fn delete_on(access: &StoreAccess) -> Result<DeletedVolume, Buc
     })
 }
 
-/// Refuses to delete a volume with snapshots, also with those of another version of this program.
-async fn refuse_snapshots(access: &StoreAccess) -> Result<(), BucketError> {
-    let retained = IndexCheckpoints::of(access).retained().await?;
+/// Objects that were deleted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Deleted {
+    objects: u64,
+    bytes: u64,
+}
+
+impl Deleted {
+    const fn add(&mut self, more: &Self) {
+        self.objects += more.objects;
+        self.bytes += more.bytes;
+    }
+}
+
+/// Deletes all objects of a folder.
+pub(super) async fn delete_all(access: &StoreAccess, folder: &str) -> Result<Deleted, BucketError> {
+    let found = list(access, folder).await?;
+    let paths = found.iter().map(|object| object.location.clone());
+    delete_objects(access, paths.collect()).await?;
+    Ok(Deleted {
+        objects: found.len() as u64,
+        bytes: found.iter().map(|object| object.size).sum(),
+    })
+}
+
+/// Whether a volume is not deleted because of its snapshots or clones.
+const fn has_dependents(error: &BucketError) -> bool {
+    matches!(
+        error,
+        BucketError::HasSnapshots { .. } | BucketError::HasClones { .. }
+    )
+}
+
+/// Refuses to delete a volume with clones or snapshots, also with those of another version of this program.
+async fn refuse_dependents(access: &StoreAccess) -> Result<(), BucketError> {
+    let checkpoints = IndexCheckpoints::of(access);
+    let clones = checkpoints.clones().await?;
+    if !clones.is_empty() {
+        let clones = clones.iter().map(|clone| access.uri_of(&clone.path));
+        return Err(BucketError::HasClones {
+            uri: access.uri.clone(),
+            clones: clones.collect::<Vec<_>>().join(", "),
+        });
+    }
+    let retained = checkpoints.retained().await?;
     if retained.is_empty() {
         return Ok(());
     }
@@ -114,11 +165,8 @@ async fn refuse_snapshots(access: &StoreAccess) -> Result<(), BucketError> {
     })
 }
 
-/// Deletes the headers: how many, and their bytes. If a snapshot was made meanwhile, the header is there again.
-async fn delete_headers(
-    access: &StoreAccess,
-    found: FoundHeader,
-) -> Result<(u64, u64), BucketError> {
+/// Deletes the headers. If a snapshot or a clone was made meanwhile, the header is there again.
+async fn delete_headers(access: &StoreAccess, found: FoundHeader) -> Result<Deleted, BucketError> {
     let mark = Path::from(access.names.deletion());
     put(access, &mark, found.header.encode()).await?;
     let mut headers = list(access, &access.names.headers()).await?;
@@ -127,20 +175,23 @@ async fn delete_headers(
         delete_object(access, &header.location).await?;
     }
     finish_mark(access, &mark, (found.version + 1, &found.header)).await?;
-    let bytes = headers.iter().map(|header| header.size).sum();
-    Ok((headers.len() as u64, bytes))
+    Ok(Deleted {
+        objects: headers.len() as u64,
+        bytes: headers.iter().map(|header| header.size).sum(),
+    })
 }
 
-/// Removes the mark of a volume without headers. If it has snapshots, it gets `header` back.
+/// Removes the mark of a volume without headers. If it has snapshots or clones, it gets `header` back; else a clone is unfinished.
 async fn finish_mark(
     access: &StoreAccess,
     mark: &Path,
     (version, header): (u64, &VolumeHeader),
 ) -> Result<(), BucketError> {
-    let refused = refuse_snapshots(access).await;
+    let refused = refuse_dependents(access).await;
     match &refused {
-        Ok(()) => {}
-        Err(BucketError::HasSnapshots { .. }) => {
+        Ok(()) if header.origins.is_empty() => {}
+        Ok(()) => unfinished::begin(access, header).await?,
+        Err(error) if has_dependents(error) => {
             create_header(access, version, header).await?;
         }
         // It is tried again.
@@ -152,18 +203,9 @@ async fn finish_mark(
 
 /// Continues the deletes that were interrupted between their headers and the second search for snapshots. Whether there was one.
 async fn finish_marks(access: &StoreAccess) -> Result<bool, BucketError> {
-    let marks = list(access, &access.names.deletions()).await?;
-    for mark in &marks {
-        let path = &mark.location;
-        let get = || async { access.store.get(path).await?.bytes().await };
-        let bytes = retry(RetryPolicy::OPEN, &access.uri, get).await;
-        let bytes =
-            bytes.map_err(|error| BucketError::store(&access.uri, "read an object", error))?;
-        let header = VolumeHeader::decode(&bytes).map_err(|source| BucketError::Header {
-            uri: access.uri.clone(),
-            source,
-        })?;
-        finish_mark(&access.of(header.id), path, (1, &header)).await?;
+    let marks = unfinished::read_marks(access, &access.names.deletions()).await?;
+    for (path, header) in &marks {
+        finish_mark(&access.of(header), path, (1, header)).await?;
     }
     Ok(!marks.is_empty())
 }

@@ -1,4 +1,4 @@
-//! What is done with a volume as a whole: made, shown, grown, checked, collected, deleted.
+//! What is done with a volume as a whole: made, cloned, shown, grown, checked, collected, deleted.
 //!
 //! # Invariants
 //!
@@ -6,6 +6,7 @@
 //!   `status`, `check`, `list_snapshots` and a dry run of `gc` write nothing.
 
 mod check;
+mod clone;
 mod create;
 mod delete;
 mod gc;
@@ -13,6 +14,7 @@ mod grow;
 mod references;
 mod snapshot;
 mod status;
+mod unfinished;
 
 use futures_util::TryStreamExt as _;
 use futures_util::stream::{self, StreamExt as _};
@@ -22,6 +24,9 @@ use object_store::{Error, ObjectMeta, ObjectStore as _, ObjectStoreExt as _, Put
 #[cfg(test)]
 pub(crate) use self::check::check_on;
 pub use self::check::{CheckOptions, CheckReport, check};
+#[cfg(test)]
+pub(crate) use self::clone::create_clone_on;
+pub use self::clone::{ClonedVolume, create_clone};
 #[cfg(test)]
 pub(crate) use self::create::create_on;
 pub use self::create::{CreatedVolume, create};
@@ -41,7 +46,7 @@ pub use self::snapshot::{
 pub(crate) use self::snapshot::{create_snapshot_on, delete_snapshot_on, list_snapshots_on};
 #[cfg(test)]
 pub(crate) use self::status::status_on;
-pub use self::status::{VolumeStatus, status};
+pub use self::status::{BucketClone, VolumeStatus, status};
 use crate::error::BucketError;
 use crate::runtime;
 use crate::store::{RetryPolicy, StoreAccess, retry};
@@ -60,6 +65,35 @@ async fn take_over(access: &StoreAccess) -> Result<(), BucketError> {
     let runtime = tokio::runtime::Handle::current();
     let volume = open_on(access.clone(), &VolumeOptions::default(), runtime).await?;
     volume.close().await
+}
+
+/// Refuses a folder where anything is.
+async fn refuse_used(access: &StoreAccess) -> Result<(), BucketError> {
+    let objects = list(access, access.names.root()).await?;
+    let Some(first) = objects.first() else {
+        return Ok(());
+    };
+    let find = |folder: String| {
+        let folder = Path::from(folder);
+        let mut objects = objects.iter();
+        objects.find(|object| object.location.prefix_matches(&folder))
+    };
+    let unfinished = find(access.names.unfinished_clones());
+    match (find(access.names.headers()), unfinished) {
+        (None, Some(mark)) => Err(BucketError::Unfinished {
+            uri: access.uri.clone(),
+            found: mark.location.to_string(),
+        }),
+        _ => Err(is_used(access, first.location.to_string())),
+    }
+}
+
+/// The error that `found` is there.
+fn is_used(access: &StoreAccess, found: String) -> BucketError {
+    BucketError::Exists {
+        uri: access.uri.clone(),
+        found,
+    }
 }
 
 /// All objects of a folder; of an empty name those of the whole store.

@@ -107,7 +107,7 @@ impl VolumeReferences {
     }
 }
 
-/// The data objects of a volume that are in its store.
+/// The data objects of a volume that are in its own folder; of a clone not those of its origins.
 #[derive(Debug, Default)]
 pub(super) struct ListedData {
     /// Their lengths, bytes.
@@ -121,7 +121,8 @@ impl ListedData {
     pub(super) async fn list(access: &StoreAccess) -> Result<Self, BucketError> {
         let mut listed = Self::default();
         for object in list(access, &access.names.data()).await? {
-            match object.location.filename().and_then(data_object) {
+            let name = object.location.filename().and_then(data_object);
+            match name.filter(|name| access.names.origin_of(name.generation).is_none()) {
                 Some(name) => {
                     listed.objects.insert(name, object.size);
                 }

@@ -101,7 +101,7 @@ pub async fn list_snapshots(
 /// Deletes a snapshot. What reads it fails from some time on.
 ///
 /// # Errors
-/// There is none of this name, or the store fails; the same command continues.
+/// There is none of this name, it has clones, or the store fails; the same command continues.
 pub async fn delete_snapshot(
     uri: &BucketUri,
     options: &StoreOptions,
@@ -114,7 +114,7 @@ pub async fn delete_snapshot(
 
 /// The names of the volume that is there.
 async fn of_volume(access: &StoreAccess) -> Result<StoreAccess, BucketError> {
-    Ok(access.of(read_header(access).await?.header.id))
+    Ok(access.of(&read_header(access).await?.header))
 }
 
 pub(crate) async fn list_snapshots_on(
@@ -133,8 +133,29 @@ pub(crate) async fn delete_snapshot_on(
     name: &SnapshotName,
 ) -> Result<BucketSnapshot, BucketError> {
     let access = of_volume(access).await?;
-    let removed = IndexCheckpoints::of(&access).remove_snapshot(name).await?;
+    let checkpoints = IndexCheckpoints::of(&access);
+    checkpoints.find(name).await?;
+    refuse_clones(&access, &checkpoints, name).await?;
+    let removed = checkpoints.remove_snapshot(name).await?;
     Ok(BucketSnapshot::of(&access, &removed))
+}
+
+/// Refuses to delete a snapshot with clones.
+async fn refuse_clones(
+    access: &StoreAccess,
+    checkpoints: &IndexCheckpoints<'_>,
+    name: &SnapshotName,
+) -> Result<(), BucketError> {
+    let clones = checkpoints.clones().await?.into_iter();
+    let clones = clones.filter(|clone| clone.snapshot == *name);
+    let clones: Vec<String> = clones.map(|clone| access.uri_of(&clone.path)).collect();
+    match clones.is_empty() {
+        true => Ok(()),
+        false => Err(BucketError::HasClones {
+            uri: format!("{}@{name}", access.uri),
+            clones: clones.join(", "),
+        }),
+    }
 }
 
 pub(crate) async fn create_snapshot_on(

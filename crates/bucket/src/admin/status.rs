@@ -9,6 +9,15 @@ use crate::store::{StoreAccess, StoreOptions, read_header};
 use crate::uri::BucketUri;
 use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_reader};
 
+/// A clone of a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BucketClone {
+    /// Where.
+    pub uri: String,
+    /// The name of the snapshot.
+    pub snapshot: String,
+}
+
 /// What a volume is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VolumeStatus {
@@ -24,6 +33,10 @@ pub struct VolumeStatus {
     pub generation: u32,
     /// Snapshots.
     pub snapshots: u64,
+    /// The snapshot that it is a clone of, if it is one: `URI@NAME`.
+    pub origin: Option<String>,
+    /// Clones of its snapshots.
+    pub clones: Vec<BucketClone>,
     /// Data objects.
     pub data_objects: u64,
     /// Their bytes, with those that no block refers to any more.
@@ -45,12 +58,19 @@ pub async fn status(uri: &BucketUri, options: &StoreOptions) -> Result<VolumeSta
 
 pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, BucketError> {
     let header = read_header(access).await?.header;
-    let access = &access.of(header.id);
+    let access = &access.of(&header);
     let (index, generation) = open_reader(access, &header).await?;
     let allocated = allocated(&index, header.size).await;
     index.close(&access.uri).await;
     let allocated = allocated.map_err(|error| error.about(&access.uri))?;
-    let snapshots = IndexCheckpoints::of(access).snapshots().await?;
+    let checkpoints = IndexCheckpoints::of(access);
+    let snapshots = checkpoints.snapshots().await?;
+    let clones = checkpoints.clones().await?;
+    let clones = clones.iter().map(|clone| BucketClone {
+        uri: access.uri_of(&clone.path),
+        snapshot: clone.snapshot.to_string(),
+    });
+    let origin = header.origins.last();
     let data = list(access, &access.names.data()).await?;
     let tables = list(access, &access.names.index()).await?;
     Ok(VolumeStatus {
@@ -58,8 +78,10 @@ pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, Buck
         id: header.id.to_string(),
         size: header.size,
         allocated,
-        generation,
+        generation: generation.saturating_sub(header.origin_generation()),
         snapshots: snapshots.len() as u64,
+        origin: origin.map(|origin| format!("{}@{}", access.uri_of(&origin.path), origin.snapshot)),
+        clones: clones.collect(),
         data_objects: data.len() as u64,
         data_bytes: data.iter().map(|object| object.size).sum(),
         index_objects: tables.len() as u64,

@@ -5,27 +5,33 @@
 //! * Each change is another object, with the next version as its name, created on condition that it is not there: two changes
 //!   at the same time cannot both succeed, and a reader uses the one with the largest version.
 //! * The size never gets smaller.
+//! * A header of a clone has version 2, so that a program which knows no clones refuses it by name and searches no wrong folder.
 
 use serde::{Deserialize, Serialize};
 
-use super::{BLOCK, RUN};
+use super::clone::{OriginJson, origins};
+use super::{BLOCK, Origin, RUN};
 
 /// What it is, at the start of the object.
 const FORMAT: &str = "outboard volume";
-/// The version that is written, and the only one that is read.
+/// The version of a volume that has nothing of another one.
 const VERSION: u32 = 1;
+/// The version of a clone.
+const CLONE_VERSION: u32 = 2;
 
 /// What distinguishes a volume from every other one: 128 random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct VolumeId(pub(crate) [u8; 16]);
 
 /// What a volume is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VolumeHeader {
     /// Which it is.
     pub(crate) id: VolumeId,
     /// Its size, bytes: whole blocks.
     pub(crate) size: u64,
+    /// Of a clone: the volumes of which it has data objects, that of its own snapshot last.
+    pub(crate) origins: Vec<Origin>,
 }
 
 /// A header that is not understood.
@@ -35,7 +41,9 @@ pub enum HeaderFormatError {
     #[error("it is no header of a volume: {0}")]
     Json(String),
     /// Of another version.
-    #[error("it has version {0}, and this program reads version {VERSION}")]
+    #[error(
+        "it has version {0}, and this program reads the versions {VERSION} and {CLONE_VERSION}"
+    )]
     Version(u32),
     /// Of blocks or runs of another size.
     #[error("it has blocks of {0} and runs of {1} bytes, and this program has {BLOCK} and {RUN}")]
@@ -46,6 +54,9 @@ pub enum HeaderFormatError {
     /// An id that is none.
     #[error("its id is no 32 hexadecimal digits")]
     Id,
+    /// Origins that no clone has, or that another volume has.
+    #[error("its origins are not those of a clone")]
+    Origins,
 }
 
 /// As JSON.
@@ -57,18 +68,29 @@ struct HeaderJson {
     size: u64,
     block: u64,
     run: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    origins: Vec<OriginJson>,
 }
 
 impl VolumeHeader {
+    /// The last generation of its origins, which is that of no writer of its own.
+    pub(crate) fn origin_generation(&self) -> u32 {
+        self.origins.last().map_or(0, |origin| origin.generation)
+    }
+
     /// As the bytes of an object.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let json = HeaderJson {
             format: FORMAT.to_owned(),
-            version: VERSION,
+            version: match self.origins.is_empty() {
+                true => VERSION,
+                false => CLONE_VERSION,
+            },
             id: self.id.to_string(),
             size: self.size,
             block: BLOCK,
             run: RUN,
+            origins: self.origins.iter().map(Origin::to_json).collect(),
         };
         let mut bytes = serde_json::to_vec_pretty(&json).expect("text and numbers are JSON");
         bytes.push(b'\n');
@@ -84,11 +106,12 @@ impl VolumeHeader {
             return Err(HeaderFormatError::Json(what));
         }
         let version = json["version"].as_u64().and_then(|v| u32::try_from(v).ok());
-        match version {
-            Some(VERSION) => {}
+        let is_clone = match version {
+            Some(VERSION) => false,
+            Some(CLONE_VERSION) => true,
             Some(other) => return Err(HeaderFormatError::Version(other)),
             None => return Err(HeaderFormatError::Json("it has no version".to_owned())),
-        }
+        };
         let json: HeaderJson = serde_json::from_value(json).map_err(not_json)?;
         if (json.block, json.run) != (BLOCK, RUN) {
             return Err(HeaderFormatError::Units(json.block, json.run));
@@ -97,9 +120,15 @@ impl VolumeHeader {
             return Err(HeaderFormatError::Size(json.size));
         }
         let id = VolumeId::parse(&json.id).ok_or(HeaderFormatError::Id)?;
+        let origins = match (is_clone, &json.origins[..]) {
+            (false, []) => Vec::new(),
+            (false, _) => return Err(HeaderFormatError::Origins),
+            (true, json) => origins(json).ok_or(HeaderFormatError::Origins)?,
+        };
         Ok(Self {
             id,
             size: json.size,
+            origins,
         })
     }
 }
@@ -126,7 +155,7 @@ impl VolumeId {
         Self(id)
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = is_hex.then(|| u128::from_str_radix(text, 16).ok())??;
         Some(Self(number.to_be_bytes()))

@@ -7,6 +7,7 @@
 //! * Every stored value has a version and a checksum that covers its key, too: an entry under another key does not match.
 //! * Nothing that is not understood is used: another version, kind or codec is an error that names it.
 
+mod clone;
 mod collection;
 mod entry;
 mod header;
@@ -19,6 +20,7 @@ mod tests;
 
 use crc::{CRC_32_ISCSI, Crc, Table};
 
+pub(crate) use self::clone::{CloneRecord, Origin};
 pub use self::collection::CollectionFormatError;
 pub(crate) use self::collection::CollectionRecord;
 pub use self::entry::EntryFormatError;

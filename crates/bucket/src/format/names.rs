@@ -5,10 +5,12 @@
 //! * Index and data lie below the id of the volume: a server that still has a deleted volume open writes nothing of another one that was
 //!   made at its place.
 //! * The name of a data object has its writer's generation, which no two writers share: two writers never write the same object.
+//! * A clone has data objects in the folders of its origins. Their generations are at most those of the origins, and those of its own
+//!   objects are larger.
 
 use std::fmt;
 
-use super::VolumeId;
+use super::{Origin, VolumeHeader};
 
 /// Digits of a version of the header, so that names sort as the numbers do.
 const VERSION_DIGITS: usize = 20;
@@ -19,6 +21,8 @@ pub(crate) struct Names {
     root: String,
     /// That of the volume; empty until its header was read.
     id: String,
+    /// Those of the volume, of which it has data objects.
+    origins: Vec<Origin>,
 }
 
 /// A data object.
@@ -40,15 +44,28 @@ impl fmt::Display for DataObject {
 impl Names {
     /// Those below `root`; an empty one is the store itself.
     pub(crate) const fn new(root: String) -> Self {
-        let id = String::new();
-        Self { root, id }
+        Self {
+            root,
+            id: String::new(),
+            origins: Vec::new(),
+        }
     }
 
     /// The same, with the objects of this volume.
-    pub(crate) fn of(&self, id: VolumeId) -> Self {
+    pub(crate) fn of(&self, header: &VolumeHeader) -> Self {
         Self {
             root: self.root.clone(),
-            id: id.to_string(),
+            id: header.id.to_string(),
+            origins: header.origins.clone(),
+        }
+    }
+
+    /// Those of a volume of which a clone has data objects. Its own origins are the clone's, too.
+    pub(crate) fn of_origin(origin: &Origin) -> Self {
+        Self {
+            root: origin.path.clone(),
+            id: origin.id.to_string(),
+            origins: Vec::new(),
         }
     }
 
@@ -97,6 +114,25 @@ impl Names {
         &self.id
     }
 
+    /// The volumes of which it has data objects.
+    pub(crate) fn origins(&self) -> &[Origin] {
+        &self.origins
+    }
+
+    /// The volume that wrote the objects of a generation, if that is an origin.
+    pub(crate) fn origin_of(&self, generation: u32) -> Option<&Origin> {
+        let mut origins = self.origins.iter();
+        origins.find(|origin| generation <= origin.generation)
+    }
+
+    /// The folder of the data objects of a generation.
+    fn data_of(&self, generation: u32) -> String {
+        match self.origin_of(generation) {
+            Some(origin) => Self::of_origin(origin).data(),
+            None => self.data(),
+        }
+    }
+
     /// The folders with everything but headers, of any volume.
     pub(crate) fn contents(&self) -> [String; 4] {
         ["data", "probe", "index", "gc"].map(|folder| self.below(folder))
@@ -104,7 +140,8 @@ impl Names {
 
     /// A data object.
     pub(crate) fn object(&self, object: DataObject) -> String {
-        format!("{}/{object}", self.data())
+        let folder = self.data_of(object.generation);
+        format!("{folder}/{object}")
     }
 
     /// The record of the collection of data objects.
@@ -120,6 +157,16 @@ impl Names {
     /// The mark of a volume that is being deleted: its header, while snapshots are looked for once more.
     pub(crate) fn deletion(&self) -> String {
         self.below(&format!("deleting/{}", self.own_id()))
+    }
+
+    /// The folder of the marks of clones that are being made or deleted.
+    pub(crate) fn unfinished_clones(&self) -> String {
+        self.below("unfinished")
+    }
+
+    /// The mark of a clone that is being made or deleted: its header, by which its origin is found.
+    pub(crate) fn unfinished_clone(&self) -> String {
+        self.below(&format!("unfinished/{}", self.own_id()))
     }
 
     /// The folder of the objects by which a store is probed.

@@ -70,7 +70,8 @@ proptest! {
     #[test]
     fn names_of_objects_survive(generation: u32, number: u64, version: u64) {
         let id = VolumeId([7; 16]);
-        let names = Names::new("a/b".to_owned()).of(id);
+        let header = VolumeHeader { id, size: BLOCK, origins: Vec::new() };
+        let names = Names::new("a/b".to_owned()).of(&header);
         let object = DataObject { generation, number };
         let name = names.object(object);
         prop_assert_eq!(data_object(name.strip_prefix(&format!("a/b/data/{id}/")).unwrap()), Some(object));
@@ -120,13 +121,16 @@ fn headers_survive_and_what_is_none_is_refused_by_name() {
     let header = VolumeHeader {
         id: VolumeId::random(),
         size: 5 * BLOCK,
+        origins: Vec::new(),
     };
     let text = String::from_utf8(header.encode()).unwrap();
     let decode = |text: &str| VolumeHeader::decode(text.as_bytes());
-    assert_eq!(decode(&text), Ok(header));
+    assert_eq!(decode(&text), Ok(header.clone()));
     let changed = |from: &str, to: &str| decode(&text.replace(from, to));
-    let version = changed("\"version\": 1", "\"version\": 2");
-    assert_eq!(version, Err(HeaderFormatError::Version(2)));
+    let version = changed("\"version\": 1", "\"version\": 3");
+    assert_eq!(version, Err(HeaderFormatError::Version(3)));
+    let no_clone = changed("\"version\": 1", "\"version\": 2");
+    assert_eq!(no_clone, Err(HeaderFormatError::Origins));
     let size = changed("20480", "20481");
     assert_eq!(size, Err(HeaderFormatError::Size(20481)));
     let units = changed("\"block\": 4096", "\"block\": 512");
@@ -138,6 +142,99 @@ fn headers_survive_and_what_is_none_is_refused_by_name() {
         Err(HeaderFormatError::Json(_))
     ));
     assert!(matches!(decode("x"), Err(HeaderFormatError::Json(_))));
+}
+
+/// An origin whose last writer has this generation.
+fn origin(path: &str, id: u8, generation: u32) -> Origin {
+    Origin {
+        path: path.to_owned(),
+        id: VolumeId([id; 16]),
+        snapshot: "golden".parse().unwrap(),
+        generation,
+    }
+}
+
+/// A program of before clones reads version 1 only: it would search the folder of the clone for objects of its origin.
+#[test]
+fn the_header_of_a_clone_has_another_version() {
+    let header = VolumeHeader {
+        id: VolumeId([7; 16]),
+        size: 5 * BLOCK,
+        origins: vec![origin("lab/a", 1, 4), origin("b", 2, 4), origin("c", 3, 9)],
+    };
+    let text = String::from_utf8(header.encode()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["version"], 2);
+    assert_eq!(json["origins"][2]["generation"], 9);
+    let decode = |text: &str| VolumeHeader::decode(text.as_bytes());
+    assert_eq!(decode(&text), Ok(header));
+    for (from, to) in [
+        ("\"version\": 2", "\"version\": 1"),
+        ("\"generation\": 9", "\"generation\": 3"),
+        ("\"lab/a\"", "\"lab/../a\""),
+        ("\"lab/a\"", "\"\""),
+        ("\"golden\"", "\"a/b\""),
+        ("0303", "03"),
+    ] {
+        let changed = text.replace(from, to);
+        assert_ne!(changed, text, "{from}");
+        assert_eq!(decode(&changed), Err(HeaderFormatError::Origins), "{from}");
+    }
+}
+
+#[test]
+fn the_generation_of_an_object_decides_its_folder() {
+    let header = VolumeHeader {
+        id: VolumeId([7; 16]),
+        size: BLOCK,
+        origins: vec![origin("lab/a", 1, 4), origin("b", 2, 4), origin("c", 3, 9)],
+    };
+    let names = Names::new("d".to_owned()).of(&header);
+    for (generation, path, id) in [
+        (0, "lab/a", 1),
+        (4, "lab/a", 1),
+        (5, "c", 3),
+        (9, "c", 3),
+        (10, "d", 7),
+        (u32::MAX, "d", 7),
+    ] {
+        let object = DataObject {
+            generation,
+            number: 1,
+        };
+        let folder = format!("{path}/data/{}/", VolumeId([id; 16]));
+        assert!(names.object(object).starts_with(&folder), "{generation}");
+    }
+    assert_eq!(
+        names.data(),
+        format!("d/data/{}", header.id),
+        "it is written there"
+    );
+}
+
+#[test]
+fn the_record_of_a_clone_is_the_name_of_its_checkpoint() {
+    let record = CloneRecord {
+        id: VolumeId([0x1a; 16]),
+        snapshot: "before-1.2".parse().unwrap(),
+        path: "lab/a/b".to_owned(),
+    };
+    let text = format!("outboard-clone/1/{}/before-1.2/lab/a/b", "1a".repeat(16));
+    assert_eq!(record.encode(), text);
+    assert_eq!(CloneRecord::decode(&text), Some(record));
+    assert_eq!(SnapshotRecord::decode(&text), None);
+    for (from, to) in [
+        ("/1/", "/2/"),
+        ("1a1a", "1a"),
+        ("before-1.2", ""),
+        ("before-1.2", ".x"),
+        ("lab/a/b", ""),
+        ("lab/a/b", "lab/../b"),
+        ("lab/a/b", "/lab"),
+    ] {
+        let changed = text.replace(from, to);
+        assert_eq!(CloneRecord::decode(&changed), None, "{changed}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! * What a folder of this machine acknowledges was synced to its medium.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use object_store::{Certificate, ClientOptions, ObjectStore, RetryConfig};
 
 use super::conflict_filter::ConflictFilter;
 use crate::error::BucketError;
-use crate::format::{Names, VolumeId};
+use crate::format::{Names, Origin, VolumeHeader};
 use crate::uri::BucketUri;
 
 /// How long one request may take: an object of 8 MiB over a slow line.
@@ -41,6 +42,8 @@ pub struct StoreOptions {
 pub(crate) struct StoreAccess {
     /// The volume, for messages.
     pub(crate) uri: String,
+    /// What the URIs of volumes in the store begin with; behind it is the folder of the volume.
+    pub(crate) base: String,
     /// The store.
     pub(crate) store: Arc<dyn ObjectStore>,
     /// The objects of the volume.
@@ -64,12 +67,16 @@ impl StoreAccess {
         creates: bool,
     ) -> Result<Self, BucketError> {
         let text = uri.to_string();
-        let (store, root) = match uri {
-            BucketUri::File(path) => (local(path, &text, creates)?, String::new()),
-            BucketUri::S3 { bucket, path } => (s3(bucket, &text, options)?, path.clone()),
+        let root = uri.folder();
+        let (store, base) = match uri {
+            BucketUri::File(path) => (local(path, &text, creates)?, "file:///".to_owned()),
+            BucketUri::S3 { bucket, .. } => {
+                (s3(bucket, &text, options)?, format!("s3://{bucket}/"))
+            }
         };
         Ok(Self {
             uri: text,
+            base,
             store,
             names: Names::new(root),
         })
@@ -78,14 +85,52 @@ impl StoreAccess {
 
 impl StoreAccess {
     /// The same, with the objects of this volume.
-    pub(crate) fn of(&self, id: VolumeId) -> Self {
+    pub(crate) fn of(&self, header: &VolumeHeader) -> Self {
         Self {
-            names: self.names.of(id),
+            names: self.names.of(header),
             ..self.clone()
         }
     }
+
+    /// Another folder of the store.
+    pub(crate) fn at(&self, folder: &str) -> Self {
+        Self {
+            uri: self.uri_of(folder),
+            names: Names::new(folder.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// The volume of which a clone has data objects.
+    pub(crate) fn of_origin(&self, origin: &Origin) -> Self {
+        Self {
+            names: Names::of_origin(origin),
+            ..self.at(&origin.path)
+        }
+    }
+
+    /// The URI of a volume in the same store.
+    pub(crate) fn uri_of(&self, folder: &str) -> String {
+        format!("{}{folder}", self.base)
+    }
 }
 
+/// Whether two volumes are in one store, so that each can have objects of the other.
+pub(crate) fn shares_store(one: &BucketUri, other: &BucketUri) -> bool {
+    match (one, other) {
+        (BucketUri::S3 { bucket, .. }, BucketUri::S3 { bucket: other, .. }) => bucket == other,
+        (BucketUri::File(one), BucketUri::File(other)) => device_of(one) == device_of(other),
+        _ => false,
+    }
+}
+
+/// The filesystem that a path is on, or will be: an object is copied as a link, which is possible within one only.
+fn device_of(path: &Path) -> Option<u64> {
+    let mut existing = path.ancestors().map(std::fs::metadata);
+    existing.find_map(|metadata| Some(metadata.ok()?.dev()))
+}
+
+/// All folders of this machine: the volume's own is part of the names, so that a clone finds its origin's.
 fn local(path: &Path, uri: &str, creates: bool) -> Result<Arc<dyn ObjectStore>, BucketError> {
     let refused = |why: String| BucketError::Folder {
         uri: uri.to_owned(),
@@ -98,9 +143,7 @@ fn local(path: &Path, uri: &str, creates: bool) -> Result<Arc<dyn ObjectStore>, 
         let uri = uri.to_owned();
         return Err(BucketError::NoVolume { uri });
     }
-    let store =
-        LocalFileSystem::new_with_prefix(path).map_err(|error| refused(error.to_string()))?;
-    Ok(Arc::new(store.with_fsync(true)))
+    Ok(Arc::new(LocalFileSystem::new().with_fsync(true)))
 }
 
 fn s3(

@@ -10,7 +10,7 @@ use crate::error::BucketError;
 use crate::format::{VolumeHeader, header_version};
 
 /// The header in force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundHeader {
     /// Its version.
     pub(crate) version: u64,

@@ -1,9 +1,16 @@
 //! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `uri`; with the feature `store` `volume` (the contract), `worlds`
 //! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands), `snapshots`, `snapshot_cuts` and
-//! `snapshot_worlds`, `collection` and `collection_cuts` (`collection_plans`: pure), `s3` (servers of two makes).
+//! `snapshot_worlds`, `clones`, `clone_cuts` and `clone_worlds`, `collection` and `collection_cuts` (`collection_plans`: pure), `s3` (servers of
+//! two makes).
 
 #[cfg(feature = "store")]
 mod admin;
+#[cfg(feature = "store")]
+mod clone_cuts;
+#[cfg(feature = "store")]
+mod clone_worlds;
+#[cfg(feature = "store")]
+mod clones;
 #[cfg(feature = "store")]
 mod collection;
 #[cfg(feature = "store")]

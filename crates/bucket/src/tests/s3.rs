@@ -10,9 +10,13 @@ use testkit::requires;
 use testkit::s3::{BUCKET, FaultyProxy, KEY, RequestFaults, S3Make, S3Server, SECRET};
 
 use super::volume::{open, tags, write};
-use crate::admin::{CheckOptions, check_on, create_on, delete_on, grow_on, status_on};
+use crate::admin::{
+    CheckOptions, SnapshotOptions, check_on, create_clone_on, create_on, create_snapshot_on,
+    delete_on, delete_snapshot_on, grow_on, status_on,
+};
 use crate::error::BucketError;
 use crate::format::{BLOCK, Names, RUN};
+use crate::snapshot_name::SnapshotName;
 use crate::store::{ConflictFilter, StoreAccess, install_tls};
 
 const SIZE: u64 = 64 * RUN;
@@ -35,6 +39,7 @@ fn access(port: u16) -> StoreAccess {
         .build();
     StoreAccess {
         uri: "test:s3".to_owned(),
+        base: "test:".to_owned(),
         store: Arc::new(ConflictFilter(Arc::new(
             store.expect("a complete configuration"),
         ))),
@@ -66,6 +71,7 @@ async fn life_of_a_volume(port: u16) {
         volume = second;
     }
     volume.close().await.unwrap();
+    clone_of_a_volume(port).await;
     let grown = grow_on(&access(port), 2 * SIZE).await.unwrap();
     assert_eq!(grown.size, 2 * SIZE);
     let status = status_on(&access(port)).await.unwrap();
@@ -79,6 +85,27 @@ async fn life_of_a_volume(port: u16) {
     assert_eq!(deleted.left, [""; 0]);
     let error = open(access(port)).await.unwrap_err();
     assert!(matches!(error, BucketError::NoVolume { .. }), "{error}");
+}
+
+/// Of a volume in which the blocks 200 to 300 are 1.
+async fn clone_of_a_volume(port: u16) {
+    let name: SnapshotName = "golden".parse().unwrap();
+    let how = SnapshotOptions::default();
+    create_snapshot_on(&access(port), &name, how).await.unwrap();
+    create_clone_on(&access(port), &name, "lab/clone")
+        .await
+        .unwrap();
+    let clone = access(port).at("lab/clone");
+    let volume = open(clone.clone()).await.unwrap();
+    assert_eq!(tags(&volume, 199, 3).await, [0, 1, 1]);
+    write(&volume, 200, 1, 9).await.unwrap();
+    volume.close().await.unwrap();
+    let report = check_on(&clone, CheckOptions { data: true }).await.unwrap();
+    assert_eq!(report.problem_count, 0, "{:?}", report.problems);
+    let error = delete_snapshot_on(&access(port), &name).await.unwrap_err();
+    assert!(matches!(error, BucketError::HasClones { .. }), "{error}");
+    delete_on(&clone).await.unwrap();
+    delete_snapshot_on(&access(port), &name).await.unwrap();
 }
 
 fn run_on(make: S3Make, faults: RequestFaults) {

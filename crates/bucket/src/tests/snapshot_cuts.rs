@@ -16,12 +16,12 @@ use crate::admin::{SnapshotOptions, create_snapshot_on, delete_on, delete_snapsh
 use crate::error::BucketError;
 
 /// When a command is killed that is not answered any more.
-const COMMAND_LIMIT: Duration = Duration::from_secs(600);
+pub(super) const COMMAND_LIMIT: Duration = Duration::from_secs(600);
 /// Requests of a command, at least and at most.
 const REQUESTS: std::ops::Range<u64> = 6..500;
 
 /// Plays a world for each request of a command; `world` returns whether the command came as far as the cut.
-fn cut_each(world: impl AsyncFn(RequestCut) -> bool) {
+pub(super) fn cut_each(world: impl AsyncFn(RequestCut) -> bool) {
     for is_carried_out in [false, true] {
         let reaches = |after: &u64| {
             run(world(RequestCut {

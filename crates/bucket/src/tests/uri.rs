@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::snapshot_name::VolumeUri;
+use crate::snapshot_name::{SnapshotUri, VolumeUri};
 use crate::uri::{BucketUri, BucketUriError};
 
 fn parse(text: &str) -> Result<BucketUri, BucketUriError> {
@@ -80,4 +80,22 @@ fn a_snapshot_is_named_behind_its_volume() {
         let error = parsed(&format!("s3://disks/lab/root@{name}")).unwrap_err();
         assert!(matches!(error, BucketUriError::Snapshot(_)), "{error}");
     }
+}
+
+#[test]
+fn a_snapshot_is_parsed_where_only_one_will_do() {
+    let text = "s3://disks/lab/root@golden";
+    let snapshot: SnapshotUri = text.parse().unwrap();
+    assert_eq!(snapshot.volume, parse("s3://disks/lab/root").unwrap());
+    assert_eq!(snapshot.name.as_str(), "golden");
+    assert_eq!(snapshot.to_string(), text);
+    let text = "s3://disks/lab/root";
+    let error = text.parse::<SnapshotUri>().unwrap_err();
+    assert_eq!(error, BucketUriError::NotASnapshot(text.to_owned()));
+}
+
+#[test]
+fn a_volume_has_a_folder_in_its_store() {
+    assert_eq!(parse("file:///srv/vol").unwrap().folder(), "srv/vol");
+    assert_eq!(parse("s3://disks/lab/root").unwrap().folder(), "lab/root");
 }

@@ -29,6 +29,7 @@ pub(super) fn stable(inner: &Arc<InMemory>) -> StoreAccess {
 pub(super) fn access(store: Arc<UnstableStore>) -> StoreAccess {
     StoreAccess {
         uri: "test:volume".to_owned(),
+        base: "test:".to_owned(),
         store: Arc::new(ConflictFilter(store)),
         names: Names::new("lab/volume".to_owned()),
     }

@@ -29,8 +29,8 @@ const COMMAND_LIFETIME: Duration = Duration::from_secs(3 * 3600);
 
 /// The checkpoints of an index.
 pub(crate) struct IndexCheckpoints<'a> {
-    access: &'a StoreAccess,
-    admin: Admin,
+    pub(super) access: &'a StoreAccess,
+    pub(super) admin: Admin,
 }
 
 /// A snapshot.
@@ -49,7 +49,7 @@ impl<'a> IndexCheckpoints<'a> {
         Self { access, admin }
     }
 
-    fn limited<T>(
+    pub(super) fn limited<T>(
         &self,
         what: &'static str,
         work: impl Future<Output = Result<T, slatedb::Error>>,
@@ -63,10 +63,11 @@ impl<'a> IndexCheckpoints<'a> {
         self.limited("list the checkpoints of", list).await
     }
 
-    /// All checkpoints that never expire.
+    /// All checkpoints that never expire: snapshots, clones, and those of later versions. The checkpoints that SlateDB makes for clones have
+    /// no name, and are there only with those of the clones.
     pub(crate) async fn retained(&self) -> Result<Vec<Checkpoint>, BucketError> {
         let mut all = self.all().await?;
-        all.retain(|checkpoint| checkpoint.expire_time.is_none());
+        all.retain(|checkpoint| checkpoint.expire_time.is_none() && checkpoint.name.is_some());
         Ok(all)
     }
 
@@ -138,7 +139,10 @@ impl<'a> IndexCheckpoints<'a> {
         self.limited(what, collect).await
     }
 
-    async fn create(&self, options: CheckpointOptions) -> Result<Checkpoint, BucketError> {
+    pub(super) async fn create(
+        &self,
+        options: CheckpointOptions,
+    ) -> Result<Checkpoint, BucketError> {
         let work = async {
             let created = self.admin.create_detached_checkpoint(&options).await?;
             let all = self.admin.list_checkpoints(None).await?;

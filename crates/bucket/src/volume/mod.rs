@@ -19,6 +19,7 @@
 //! It keeps no data in memory once that is in the store: `cache(…)` in front of it does.
 
 mod checkpoints;
+mod clones;
 mod close;
 mod commit;
 mod device;

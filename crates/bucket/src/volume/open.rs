@@ -54,7 +54,7 @@ pub(crate) async fn open_on(
     runtime: Handle,
 ) -> Result<BucketVolume, BucketError> {
     let header = read_header(&access).await?.header;
-    let mut access = access.of(header.id);
+    let mut access = access.of(&header);
     let snapshot = match &options.snapshot {
         Some(name) => Some(IndexCheckpoints::of(&access).find(name).await?),
         None => None,
@@ -258,7 +258,7 @@ async fn begin_generation(
     header: &VolumeHeader,
 ) -> Result<u32, BucketError> {
     let last = check_meta(access, index, header).await?;
-    let generation = last + 1;
+    let generation = last.max(header.origin_generation()) + 1;
     let meta = IndexMeta {
         id: header.id,
         generation,
@@ -271,20 +271,26 @@ async fn begin_generation(
     Ok(generation)
 }
 
-/// The last generation; 0 where none has written yet.
+/// The last generation; 0 where none has written yet. That of a clone is its origin's until its first writer.
 async fn check_meta(
     access: &StoreAccess,
     index: &IndexHandle,
     header: &VolumeHeader,
 ) -> Result<u32, BucketError> {
     let Some(bytes) = opened(access, index.meta()).await? else {
-        return Ok(0);
+        if header.origins.is_empty() {
+            return Ok(0);
+        }
+        let uri = access.uri.clone();
+        return Err(BucketError::NoRecord { uri });
     };
     let meta = IndexMeta::decode(&bytes).map_err(|source| BucketError::Meta {
         uri: access.uri.clone(),
         source,
     })?;
-    if meta.id != header.id {
+    let is_origin = meta.generation == header.origin_generation()
+        && header.origins.iter().any(|origin| origin.id == meta.id);
+    if meta.id != header.id && !is_origin {
         let uri = access.uri.clone();
         return Err(BucketError::Foreign { uri });
     }

@@ -2,8 +2,8 @@
 
 use bucket::{
     BucketError, BucketSnapshot, BucketUri, CheckOptions, CheckReport, GcOptions, GcReport,
-    SnapshotName, SnapshotOptions, StoreOptions, VolumeStatus, check, create, create_snapshot,
-    delete, delete_snapshot, gc, grow, list_snapshots, status,
+    SnapshotName, SnapshotOptions, SnapshotUri, StoreOptions, VolumeStatus, check, create,
+    create_clone, create_snapshot, delete, delete_snapshot, gc, grow, list_snapshots, status,
 };
 use clap::Subcommand;
 use indicatif::HumanBytes;
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     /// Create, list and delete snapshots, which are read as URI@NAME
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Create a volume with the blocks of a snapshot, without a copy of its data
+    Clone(CloneArgs),
 }
 
 /// What can be done with the snapshots of a volume.
@@ -75,9 +77,29 @@ pub(crate) struct BucketTarget {
     /// The volume: s3://BUCKET/PATH/VOLUME or file:///PATH/VOLUME
     uri: BucketUri,
 
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// How a store is reached.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StoreArgs {
     /// Certificates in PEM that the store's are signed by; AWS_CA_BUNDLE else
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+}
+
+/// A snapshot and a new volume.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CloneArgs {
+    /// The snapshot: s3://BUCKET/PATH/VOLUME@NAME or file:///PATH/VOLUME@NAME
+    snapshot: SnapshotUri,
+
+    /// The new volume, in the same bucket or on the same filesystem
+    uri: BucketUri,
+
+    #[command(flatten)]
+    store: StoreArgs,
 }
 
 /// A volume and a size.
@@ -123,11 +145,17 @@ pub(crate) struct GcArgs {
     dry_run: bool,
 }
 
-impl BucketTarget {
+impl StoreArgs {
     fn options(&self) -> StoreOptions {
         StoreOptions {
             ca_file: self.ca.clone(),
         }
+    }
+}
+
+impl BucketTarget {
+    fn options(&self) -> StoreOptions {
+        self.store.options()
     }
 }
 
@@ -165,6 +193,15 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
             format.print(&report, || gc_text(&report))
         }
         Command::Snapshot(command) => Box::pin(run_snapshot(command, format)).await,
+        Command::Clone(args) => {
+            let options = args.store.options();
+            let cloned = Box::pin(create_clone(&args.snapshot, &args.uri, &options)).await;
+            let cloned = cloned.map_err(failed)?;
+            format.print(&cloned, || {
+                let size = ByteSize(cloned.size);
+                format!("{}: a clone of {}, {size}", cloned.uri, cloned.origin)
+            })
+        }
         Command::Check(args) => {
             let what = CheckOptions { data: args.data };
             let report = check(&args.target.uri, &args.target.options(), what).await;
@@ -257,14 +294,28 @@ fn status_text(status: &VolumeStatus) -> String {
     let row = |name: &str, value: String| [format!("  {name}"), value];
     let size = ByteSize(status.size);
     let objects = |count: u64, bytes: u64| format!("{count} objects, {}", HumanBytes(bytes));
-    let rows = [
+    let mut rows = vec![
         row("holds", HumanBytes(status.allocated).to_string()),
         row("data", objects(status.data_objects, status.data_bytes)),
         row("index", objects(status.index_objects, status.index_bytes)),
         row("snapshots", status.snapshots.to_string()),
-        row("opened for writing", format!("{} times", status.generation)),
-        row("id", status.id.clone()),
     ];
+    rows.extend(
+        status
+            .origin
+            .iter()
+            .map(|origin| row("clone of", origin.clone())),
+    );
+    let clones = status.clones.iter().enumerate().map(|(nth, clone)| {
+        let name = if nth == 0 { "clones" } else { "" };
+        row(name, format!("{} (of {})", clone.uri, clone.snapshot))
+    });
+    rows.extend(clones);
+    rows.push(row(
+        "opened for writing",
+        format!("{} times", status.generation),
+    ));
+    rows.push(row("id", status.id.clone()));
     format!("{}: a volume of {size}\n{}", status.uri, columns(&rows))
 }
 

@@ -153,6 +153,7 @@ fn snapshots_of_a_volume(place: &Place<'_>, volume: &str, export: &str) {
     assert!(check.contains("and its snapshot: no problem"), "{check}");
     let list = place.done(&["bucket", "snapshot", "list", volume]);
     assert!(list.starts_with("first "), "{list}");
+    clone_of_a_snapshot(place, &snapshot);
     place.fails(
         &["bucket", "delete", volume, "--force"],
         "it has snapshots: first",
@@ -236,6 +237,37 @@ fn a_second_collection_deletes_what_the_first_one_found() {
     assert!(!folder.path().join("root").exists(), "nothing is left");
 }
 
+/// Of a snapshot with the image.
+fn clone_of_a_snapshot(place: &Place<'_>, snapshot: &str) {
+    let (folder, clone) = (place.folder, format!("{}/lab/clone", place.prefix));
+    let made = place.done(&["bucket", "clone", snapshot, &clone]);
+    assert!(made.contains("a clone of"), "{made}");
+    place.fails(&["bucket", "clone", snapshot, &clone], "is not empty");
+    place.fails(&["bucket", "clone", &clone, "s3://other/a"], "VOLUME@NAME");
+    place.fails(
+        &["bucket", "clone", snapshot, "s3://other/a"],
+        "is not in the store of",
+    );
+    place.done(&["copy", &clone, "cloned"]);
+    assert!(is_image(folder, "cloned"));
+    place.done(&["copy", "sevens", &clone, "--force"]);
+    place.done(&["copy", snapshot, "old", "--force"]);
+    assert!(is_image(folder, "old"));
+    let status = place.done(&["bucket", "status", &clone]);
+    assert!(status.contains(snapshot), "{status}");
+    let check = place.done(&["bucket", "check", &clone, "--data"]);
+    assert!(check.contains("no problem found in 4096 blocks"), "{check}");
+    let (volume, name) = snapshot.split_once('@').expect("a snapshot");
+    let status = place.done(&["bucket", "status", volume]);
+    assert!(status.contains(&clone), "{status}");
+    place.fails(
+        &["bucket", "snapshot", "delete", volume, name],
+        &format!("it has clones: {clone}"),
+    );
+    place.done(&["bucket", "delete", &clone, "--force"]);
+    place.fails(&["bucket", "status", &clone], "there is no volume at");
+}
+
 #[test]
 fn a_volume_in_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -245,7 +277,9 @@ fn a_volume_in_a_folder() {
         environment: Vec::new(),
     };
     life_of_a_volume(&place);
-    assert!(!folder.path().join("lab/root").exists(), "nothing is left");
+    for name in ["lab/root", "lab/clone"] {
+        assert!(!folder.path().join(name).exists(), "nothing is left");
+    }
 }
 
 #[test]

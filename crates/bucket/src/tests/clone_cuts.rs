@@ -1,0 +1,115 @@
+//! Commands on clones that end at any of their requests to the store: the clone is there or is not, what is left of it `delete` removes,
+//! and the origin is as before.
+
+use std::sync::Arc;
+
+use object_store::memory::InMemory;
+use tokio::time::timeout;
+
+use super::clones::{CLONE, at, clone, objects};
+use super::snapshot_cuts::{COMMAND_LIMIT, cut_each};
+use super::snapshots::{name, open_snapshot, snapshot};
+use super::unstable_store::{Faults, RequestCut, UnstableStore};
+use super::volume::{access, new_volume, open, open_with, stable, tags, write};
+use crate::admin::{delete_on, delete_snapshot_on, status_on};
+use crate::error::BucketError;
+use crate::volume::VolumeOptions;
+
+/// A closed volume with the snapshot `a`, in which two blocks are 7; one is 8 now.
+async fn origin() -> Arc<InMemory> {
+    let (inner, volume) = new_volume().await;
+    write(&volume, 0, 2, 7).await.unwrap();
+    write(&volume, 20, 100, 7).await.unwrap();
+    volume.close().await.unwrap();
+    snapshot(&stable(&inner), "a").await.unwrap();
+    let volume = open(stable(&inner)).await.unwrap();
+    write(&volume, 0, 1, 8).await.unwrap();
+    volume.close().await.unwrap();
+    inner
+}
+
+/// The first blocks of the clone, if there is one.
+async fn first_blocks(inner: &Arc<InMemory>) -> Option<Vec<u32>> {
+    let reader = VolumeOptions {
+        read_only: true,
+        ..VolumeOptions::default()
+    };
+    let clone = match open_with(at(inner, CLONE), &reader).await {
+        Ok(clone) => clone,
+        Err(BucketError::NoVolume { .. }) => return None,
+        Err(error) => panic!("{error}"),
+    };
+    let found = tags(&clone, 0, 21).await;
+    assert_eq!(found[19..], [0, 7]);
+    clone.close().await.unwrap();
+    Some(found[..2].to_vec())
+}
+
+/// What is left of the clone is deleted without a rest, and the origin is as before.
+async fn assert_ends(inner: &Arc<InMemory>) {
+    match delete_on(&at(inner, CLONE)).await {
+        Ok(_) | Err(BucketError::NoVolume { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+    let left = objects(inner, CLONE).await;
+    assert!(left.is_empty(), "{left:?}");
+    assert!(status_on(&stable(inner)).await.unwrap().clones.is_empty());
+    let golden = open_snapshot(inner, "a").await.unwrap();
+    assert_eq!(tags(&golden, 0, 2).await, [7, 7]);
+    golden.close().await.unwrap();
+    delete_snapshot_on(&stable(inner), &name("a"))
+        .await
+        .unwrap();
+}
+
+async fn create(cut: RequestCut) -> bool {
+    let inner = origin().await;
+    let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
+    store.cut_at(cut);
+    let command = access(store.clone());
+    let made = timeout(COMMAND_LIMIT, clone(&command, "a", CLONE)).await;
+    let is_made = matches!(made, Ok(Ok(_)));
+    assert!(is_made || store.is_cut(), "a store that works");
+    match first_blocks(&inner).await {
+        Some(found) => assert_eq!(found, [7, 7]),
+        None => assert!(!is_made),
+    }
+    assert_ends(&inner).await;
+    store.is_cut()
+}
+
+async fn delete(cut: RequestCut) -> bool {
+    let inner = origin().await;
+    clone(&stable(&inner), "a", CLONE).await.unwrap();
+    let cloned = open(at(&inner, CLONE)).await.unwrap();
+    write(&cloned, 0, 1, 9).await.unwrap();
+    write(&cloned, 40, 100, 9).await.unwrap();
+    cloned.close().await.unwrap();
+    let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
+    store.cut_at(cut);
+    let command = access(store.clone()).at(CLONE);
+    let deleted = timeout(COMMAND_LIMIT, delete_on(&command)).await;
+    let is_deleted = matches!(deleted, Ok(Ok(_)));
+    assert!(is_deleted || store.is_cut(), "a store that works");
+    // As long as anything of it is there, its origin is not deleted.
+    if !objects(&inner, "lab/clone/index").await.is_empty() {
+        let refused = delete_snapshot_on(&stable(&inner), &name("a")).await;
+        let error = refused.unwrap_err();
+        assert!(matches!(error, BucketError::HasClones { .. }), "{error}");
+    }
+    if let Some(found) = first_blocks(&inner).await {
+        assert!(found == [9, 7] && !is_deleted, "{found:?}");
+    }
+    assert_ends(&inner).await;
+    store.is_cut()
+}
+
+#[test]
+fn a_clone_command_that_ends_at_any_request_made_the_clone_or_did_not() {
+    cut_each(async |cut| Box::pin(create(cut)).await);
+}
+
+#[test]
+fn a_delete_of_a_clone_that_ends_at_any_request_is_continued() {
+    cut_each(async |cut| Box::pin(delete(cut)).await);
+}
