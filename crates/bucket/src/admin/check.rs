@@ -195,7 +195,10 @@ impl Checker<'_> {
     /// The objects of the volume, and those of its origins that it refers to, with their sizes.
     async fn list_objects(&mut self) -> Result<BTreeMap<DataObject, u64>, BucketError> {
         let access = self.access;
-        let ListedData { mut objects, foreign } = ListedData::list(access).await?;
+        let ListedData {
+            mut objects,
+            foreign,
+        } = ListedData::list(access).await?;
         for path in foreign {
             self.problem(format!("{path} is no object of a volume"));
         }

@@ -117,7 +117,7 @@ pub(crate) async fn gc_on(
     run: &GcRun<impl Fn() -> SystemTime>,
 ) -> Result<GcReport, BucketError> {
     let header = read_header(access).await?.header;
-    let access = &access.of(header.id);
+    let access = &access.of(&header);
     if !run.dry_run {
         probe(access).await?;
     }

@@ -10,6 +10,7 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore as _, ObjectStoreExt as _};
 use testkit::single;
 
+use super::collection::{collect_at_once, collect_twice};
 use super::snapshots::{COUNT, assert_clean, name, open_snapshot, snapshot};
 use super::volume::{SIZE, new_volume, open, open_with, run, stable, tags, write};
 use super::{block_of, blocks};
@@ -441,5 +442,41 @@ fn a_check_of_a_clone_finds_what_is_missing_at_its_origin() {
             report.problems
         );
         assert!(report.problems[0].contains(VOLUME), "{:?}", report.problems);
+    });
+}
+
+/// What the snapshot has is deleted neither while it is there nor while a clone is, and by no collection of the clone.
+#[test]
+fn a_collection_keeps_what_a_clone_has_of_its_origin() {
+    run(async {
+        let inner = golden().await;
+        let access = at(&inner, CLONE);
+        clone(&stable(&inner), "a", CLONE).await.unwrap();
+        let volume = open(access.clone()).await.unwrap();
+        for tag in 7..9 {
+            write(&volume, 50, 70, tag).await.unwrap();
+            volume.flush().await.unwrap();
+        }
+        volume.close().await.unwrap();
+        let origin = open(stable(&inner)).await.unwrap();
+        for tag in 9..11 {
+            write(&origin, 0, 128, tag).await.unwrap();
+            origin.flush().await.unwrap();
+        }
+        origin.close().await.unwrap();
+        assert_eq!(collect_at_once(&inner).await.deleted, 1);
+        assert_eq!(collect_twice(&access).await.deleted, 1);
+        let again = open(access.clone()).await.unwrap();
+        let found = tags(&again, 0, COUNT).await;
+        assert!(found[..50].iter().all(|tag| *tag == 1), "{found:?}");
+        assert_eq!(found[119..122], [8, 2, 0]);
+        again.close().await.unwrap();
+        assert_clean_at(&access).await;
+        delete_on(&access).await.unwrap();
+        delete_snapshot_on(&stable(&inner), &name("a"))
+            .await
+            .unwrap();
+        assert_eq!(collect_at_once(&inner).await.deleted, 1);
+        assert_clean(&inner).await;
     });
 }

@@ -41,9 +41,13 @@ pub(super) async fn collect_at(
 
 /// Two collections, of which the second one deletes all that the first one found: no time is left to those that use it.
 pub(super) async fn collect_at_once(inner: &Arc<InMemory>) -> GcReport {
-    let stable = stable(inner);
-    let first = collect_at(&stable, Duration::ZERO, false).await.unwrap();
-    let second = collect_at(&stable, AGE, false).await.unwrap();
+    collect_twice(&stable(inner)).await
+}
+
+/// The same of any volume.
+pub(super) async fn collect_twice(access: &StoreAccess) -> GcReport {
+    let first = collect_at(access, Duration::ZERO, false).await.unwrap();
+    let second = collect_at(access, AGE, false).await.unwrap();
     assert!(second.deleted >= first.waiting);
     second
 }
@@ -59,7 +63,7 @@ pub(super) async fn objects(inner: &InMemory) -> Vec<(Path, u64)> {
 /// Removes what commands left that were interrupted, as three hours do.
 pub(super) async fn remove_expiring(inner: &Arc<InMemory>) {
     let header = read_header(&stable(inner)).await.unwrap().header;
-    let of_volume = stable(inner).of(header.id);
+    let of_volume = stable(inner).of(&header);
     let checkpoints = IndexCheckpoints::of(&of_volume);
     for checkpoint in checkpoints.all().await.unwrap() {
         if checkpoint.expire_time.is_some() {
@@ -192,7 +196,7 @@ fn what_is_overwritten_in_the_log_alone_is_kept() {
         store.cut();
         assert_eq!(collect_at_once(&inner).await.deleted, 0);
         let header = read_header(&stable(&inner)).await.unwrap().header;
-        let of_volume = stable(&inner).of(header.id);
+        let of_volume = stable(&inner).of(&header);
         let checkpoints = IndexCheckpoints::of(&of_volume);
         let pending = checkpoints.create_pending().await.unwrap();
         let record = SnapshotRecord {
