@@ -150,7 +150,7 @@ async fn read(after: u64) -> ControlFlow<()> {
     reader.close().await.unwrap();
     overtaken.end().await?;
     assert_snapshot(&inner, "old", &[1]).await;
-    assert_in_order(&inner, volume, 3).await;
+    Box::pin(assert_in_order(&inner, volume, 3)).await;
     ControlFlow::Continue(())
 }
 
@@ -169,7 +169,7 @@ async fn create(after: u64) -> ControlFlow<()> {
     assert_eq!(names(&inner).await, ["old", "new"]);
     assert_snapshot(&inner, "old", &[1]).await;
     assert_snapshot(&inner, "new", &[2, 3]).await;
-    assert_in_order(&inner, volume, 4).await;
+    Box::pin(assert_in_order(&inner, volume, 4)).await;
     ControlFlow::Continue(())
 }
 
@@ -190,7 +190,7 @@ async fn delete(after: u64) -> ControlFlow<()> {
     let deleted = delete_snapshot_on(&overtaken.access(), &name("old")).await;
     deleted.unwrap();
     overtaken.end().await?;
-    assert_in_order(&inner, volume, 3).await;
+    Box::pin(assert_in_order(&inner, volume, 3)).await;
     ControlFlow::Continue(())
 }
 
@@ -238,7 +238,7 @@ async fn take_over(after: u64) -> ControlFlow<()> {
     assert!(is_one_of(&tags(&second, 0, LARGE).await, &[6]));
     overtaken.end().await?;
     assert_snapshot(&inner, "old", &[1]).await;
-    assert_in_order(&inner, second, 6).await;
+    Box::pin(assert_in_order(&inner, second, 6)).await;
     ControlFlow::Continue(())
 }
 
@@ -261,7 +261,7 @@ async fn collect(after: u64) -> ControlFlow<()> {
     collect_at_once(&inner).await;
     assert_snapshot(&inner, "old", &[1]).await;
     assert_snapshot(&inner, "new", &[3]).await;
-    assert_in_order(&inner, volume, 3).await;
+    Box::pin(assert_in_order(&inner, volume, 3)).await;
     ControlFlow::Continue(())
 }
 
@@ -282,7 +282,7 @@ async fn interrupt(cut: RequestCut) -> ControlFlow<()> {
     assert!(is_done || store.is_cut(), "a store that works");
     assert_snapshot(&inner, "old", &[1]).await;
     assert_clean(&inner).await;
-    assert_in_order(&inner, volume, 3).await;
+    Box::pin(assert_in_order(&inner, volume, 3)).await;
     match store.is_cut() {
         true => ControlFlow::Continue(()),
         false => ControlFlow::Break(()),
@@ -297,7 +297,7 @@ fn a_collection_that_ends_at_any_request_is_continued_by_the_next_one() {
                 after,
                 is_carried_out,
             };
-            interrupt(cut).await
+            Box::pin(interrupt(cut)).await
         });
     }
 }
@@ -325,7 +325,7 @@ async fn volume_of_its_own(after: u64) -> ControlFlow<()> {
     volume.close().await.unwrap();
     overtaken.end().await?;
     let again = open(stable(&inner)).await.unwrap();
-    assert_in_order(&inner, again, 7).await;
+    Box::pin(assert_in_order(&inner, again, 7)).await;
     ControlFlow::Continue(())
 }
 
