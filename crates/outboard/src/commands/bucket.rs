@@ -134,7 +134,7 @@ pub(crate) struct CheckArgs {
     data: bool,
 }
 
-/// A volume whose overwritten data is to be deleted.
+/// The collection of the overwritten data of a volume.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GcArgs {
     #[command(flatten)]
