@@ -99,6 +99,9 @@ pub(super) async fn open_engine(
                 let what = format!("that a member is missing cannot be recorded: {error}");
                 ArrayError::refused(what, None)
             })?;
+            array
+                .restore_critical_section(options.backup.clone())
+                .await?;
             if let Some(logs) = logs {
                 array.replay(logs).await?;
             }

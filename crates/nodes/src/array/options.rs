@@ -74,6 +74,9 @@ pub struct ArrayOptions {
     /// Open RAID 4, 5, 6 for reading although it is dirty and degraded: what was being written when
     /// it stopped may be wrong.
     pub force_dirty_degraded: bool,
+    /// RAID 4, 5, 6: the backup file that mdadm made of an array that was stopped while the first rows of a reshape were moved. It is read where that
+    /// is needed, and not changed.
+    pub backup: Option<Node>,
     /// RAID 4, 5, 6: compute parity from all data of a row, not from parity that is there: it may never have been computed.
     pub reconstruct_writes: bool,
     /// How long a request to a member may take before that member has failed.
@@ -126,6 +129,7 @@ impl Default for ArrayOptions {
             prefer: None,
             raid0_layout: None,
             force_dirty_degraded: false,
+            backup: None,
             reconstruct_writes: false,
             member_timeout: MEMBER_TIMEOUT,
             rates: SyncRates::default(),

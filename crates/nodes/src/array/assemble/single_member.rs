@@ -57,14 +57,13 @@ fn reshape_problem(superblock: &Superblock) -> Option<&'static str> {
         return (superblock.features & moves != 0).then_some("does not say how");
     };
     let has_parity = matches!(superblock.level, Level::Raid4 | Level::Raid5 | Level::Raid6);
-    let is_version_1 = superblock.version.is_v1();
     let (before, after) = (reshape.parts_before(superblock.members), superblock.members);
     let fits = |layout, parts| facts_can_be(superblock.level, layout, parts);
     if !has_parity || reshape.level != superblock.level {
         Some("its level changes")
     } else if reshape.backwards || reshape.data_moved > 0 {
         Some("goes from its end to its beginning")
-    } else if !is_version_1 || (reshape.data_moved == 0 && is_active(superblock)) {
+    } else if reshape.data_moved == 0 && reshape.members_added <= 0 && is_active(superblock) {
         Some("needs the backup file of mdadm")
     } else if superblock.data.offset < reshape.data_moved.unsigned_abs() {
         Some("moves its data before the beginning of the disk")

@@ -48,7 +48,7 @@ pub struct Changes<'a> {
     pub write_mostly: Option<bool>,
     /// Errors fail it at once.
     pub fail_fast: Option<bool>,
-    /// How data and parity lie. Only of superblocks 1.x.
+    /// How data and parity lie. Where a member's data begin is not kept in 0.90, and is not changed.
     pub form: Option<Form>,
     /// Its bitmap or partial parity log. Only of superblocks 1.x.
     pub policy: Option<PolicyPlace>,

@@ -28,6 +28,7 @@ pub mod dm_raid;
 mod names;
 pub mod ppl;
 pub mod r5l;
+pub(in crate::array) mod reshape_backup;
 #[cfg(test)]
 pub(crate) mod tests;
 mod v0;

@@ -45,7 +45,7 @@ impl RedundantArray {
     ) -> Result<Arc<Self>, ArrayError> {
         let writes_policy = policy::unify(&mut assembly)?;
         let layout = Arc::new(Layout::of(&assembly.facts)?);
-        refuse_reshape(&assembly)?;
+        refuse_reshape(&assembly, &layout, options)?;
         if !options.read_only {
             refuse_writing(&assembly)?;
         }

@@ -2,13 +2,15 @@
 
 use block::Range;
 
-use super::super::ArrayError;
 use super::super::assembly::{Assembly, OtherKind};
 use super::super::format::{Role, Superblock, features};
 use super::super::member::Member;
+use super::super::{ArrayError, ArrayOptions};
 use super::bits::Bits;
+use super::layout::Layout;
 use super::open::{block_of, block_size, holders};
 use super::placement::Places;
+use super::row_section::RowSections;
 
 /// Features of arrays that are not written, and what they are called.
 const REFUSED: [(u32, &str); 3] = [
@@ -59,11 +61,22 @@ pub(super) fn refuse_writing(assembly: &Assembly) -> Result<(), ArrayError> {
     Ok(())
 }
 
-/// Refuses an array in the midst of a reshape of which it is not known where everything is.
-pub(super) fn refuse_reshape(assembly: &Assembly) -> Result<(), ArrayError> {
+/// Refuses an array in the midst of a reshape of which it is not known where everything is, or of which that must be restored first.
+pub(super) fn refuse_reshape(
+    assembly: &Assembly,
+    layout: &Layout,
+    options: &ArrayOptions,
+) -> Result<(), ArrayError> {
     let Some(reshape) = &assembly.facts.reshape else {
         return Ok(());
     };
+    let is_critical = layout.parity().is_some_and(RowSections::is_critical);
+    if is_critical && options.read_only {
+        return Err(ArrayError::refused(
+            "the array was stopped while the first rows of a reshape were moved, and is not read before these are restored",
+            "open it for writing once: they are restored from the backup on its new members",
+        ));
+    }
     let block = u64::from(block_size(assembly));
     for (member, _) in holders(assembly) {
         let why = if member.superblock.data.offset < reshape.moved {

@@ -118,7 +118,10 @@ impl State {
                 None => Vec::new(),
             },
         };
-        let members = self.targets(&after, scope.events.map(|_| now));
+        let mut members = self.targets(&after, scope.events.map(|_| now));
+        if let Some(before) = self.critical_from() {
+            members.sort_by_key(|member| self.order_of(member.target.slot, before));
+        }
         Plan {
             flush_first: scope.flush_first,
             pages,
@@ -127,6 +130,20 @@ impl State {
             holders_first: self.holders_first && scope.events.is_some(),
             after,
         }
+    }
+
+    /// Parts before a reshape of which superblocks are to have position 0.
+    fn critical_from(&self) -> Option<u32> {
+        let reshape = self.facts.reshape.filter(|reshape| reshape.position == 0);
+        reshape.map(|reshape| reshape.parts)
+    }
+
+    /// Where superblocks are written one after the other, new members have theirs before others know of the reshape: a power cut may leave one
+    /// of them without a superblock, and a backup of the first rows is on these alone.
+    fn order_of(&self, slot: SlotId, before: u32) -> (bool, u32) {
+        let part = self.members.slots[slot.0].part.map_or(u32::MAX, u32::from);
+        let is_new = part >= before && part != u32::MAX;
+        (!is_new, part)
     }
 
     /// How far members are rebuilt, as far as it may be written. In the midst of a reshape they count as blank until all of them is there: a

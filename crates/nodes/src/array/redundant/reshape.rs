@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Data begin nearer to the beginning of each member afterwards, so that new rows are written where nothing is: md does so where
-//! superblocks leave room in front of the data, and needs no backup file then.
+//! superblocks leave room in front of the data, and needs no backup then. Without that room an array gets members, and nothing else: its first
+//! rows are written over old ones, which the new members have a backup of (`rows::critical_section`).
 //!
 //! # Invariants
 //!
@@ -17,7 +18,7 @@
 //!
 //! # What it does not do
 //!
-//! It takes no disk away, does not change the level, and needs room in front of the data. It moves no rows ([`rows`](super::rows)), and
+//! It takes no disk away, does not change the level, and needs room in front of the data unless a row has more data afterwards. It moves no rows ([`rows`](super::rows)), and
 //! keeps no partial parity logs: they are dropped when it begins, which superblocks record (`sync::policy` gives new ones once it has ended).
 
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use super::layout::Layout;
 use super::member_table::{MemberTable, Slot, SlotState};
 use super::members::SlotId;
 use super::placement::Places;
+use super::rows::CriticalSection;
 use super::state::State;
 use super::{RedundantArray, row_section};
 
@@ -278,10 +280,11 @@ impl RedundantArray {
         Some((after.range.end(), size))
     }
 
-    /// By how much data are moved for a form, so that what belongs to the superblocks stays where it is.
+    /// By how much data are moved for a form, so that what belongs to the superblocks stays where it is. 0: there is no room for that, and rows are
+    /// moved to where others lie.
     ///
     /// # Errors
-    /// A member has not enough room in front of its data.
+    /// A member has not enough room in front of its data, and rows do not get more data, or members are too small.
     pub(in crate::array) fn distance_for(
         &self,
         form: NewForm,
@@ -290,7 +293,16 @@ impl RedundantArray {
         let guarded = self.lock();
         let state = &guarded.state;
         let least = form.chunk.max(state.facts.chunk);
-        let moved = state.distance(spares, least)?;
+        let moved = match (
+            state.distance(spares, least),
+            CriticalSection::of(form, &state.facts),
+        ) {
+            (Err(_), Some(critical)) => {
+                critical.check(&state.members.slots, spares)?;
+                0
+            }
+            (moved, _) => moved?,
+        };
         let bitmap = state.bits.as_ref().map_or(0, Bits::len_on_disk);
         for slot in &state.members.slots {
             if !slot.holds() && !spares.contains(&slot.target.slot) {
@@ -310,6 +322,13 @@ impl RedundantArray {
             places.check("the array is not reshaped", &slot.target.name, "")?;
         }
         Ok(moved)
+    }
+
+    /// Sorts slots by the numbers of their members. In superblocks 0.90 a member with a part has its number: one that is to get a part, and does not know
+    /// it yet, has not the number of another that does.
+    pub(in crate::array) fn sort_by_number(&self, slots: &mut [SlotId]) {
+        let guarded = self.lock();
+        slots.sort_by_key(|slot| guarded.state.members.slots[slot.0].number);
     }
 
     /// Members that are one commit behind the others are not from the next commit on.

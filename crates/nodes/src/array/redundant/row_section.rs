@@ -11,9 +11,13 @@
 //! Columns of a section count from where its row 0 begins on each member. Places on members, locks, windows and bits count from
 //! where the data begin that are nearest to the beginning of the disks: those afterwards.
 //!
+//! Where nothing is free before the data, both begin at the same place, and an array that gets more data in each row has the free bytes
+//! behind its first rows once these were moved at once: until then it is in its critical section (`rows::critical_section`).
+//!
 //! # Invariants
 //!
-//! * Places of two sections that hold something of the array do not overlap: what is written of one never touches the other.
+//! * Places of two sections that hold something of the array do not overlap: what is written of one never touches the other. Of an array
+//!   in its critical section the places that old rows hold may have been written over.
 
 use block::Range;
 
@@ -34,6 +38,8 @@ pub(in crate::array) struct RowSection {
     pub(in crate::array) range: Range,
     /// Where row 0 begins on each member, counted from where data begin afterwards.
     base: u64,
+    /// It is the form before a reshape.
+    is_before: bool,
 }
 
 impl RowSection {
@@ -43,6 +49,7 @@ impl RowSection {
             layout,
             range: Range::new(0, size),
             base: 0,
+            is_before: false,
         }
     }
 
@@ -68,9 +75,9 @@ impl RowSection {
     pub(super) const fn row_key(&self, row: u64) -> RowKey {
         let len = self.layout.row_len();
         RowKey {
-            id: match self.base {
-                0 => row,
-                _ => row | BEFORE,
+            id: match self.is_before {
+                false => row,
+                true => row | BEFORE,
             },
             start: row * len,
             len,
@@ -97,7 +104,8 @@ impl RowSection {
     /// Whether it has the same rows in the same places, and all of `range`.
     pub(super) fn still_holds(&self, now: &RowSections, range: Range) -> bool {
         let found = now.at(range.offset);
-        let same = (&found.layout, found.base) == (&self.layout, self.base);
+        let form = |of: &Self| (of.layout, of.base, of.is_before);
+        let same = form(found) == form(self);
         same && range.end() <= found.range.end()
     }
 }
@@ -133,7 +141,7 @@ impl RowSections {
         let is_known = size >= facts.size
             && position <= size
             && position.is_multiple_of(after.row_len())
-            && reshape.moved > 0;
+            && (reshape.moved > 0 || after.data() > before.data());
         if !is_known {
             return Err(ArrayError::refused(
                 format!(
@@ -149,11 +157,13 @@ impl RowSections {
                 layout: after,
                 range: Range::new(0, position),
                 base: 0,
+                is_before: false,
             },
             before: Some(RowSection {
                 layout: before,
                 range: Range::new(position_before, facts.size - position_before),
                 base: reshape.moved,
+                is_before: true,
             }),
             len: facts.member_size + reshape.moved,
         };
@@ -235,14 +245,52 @@ impl RowSections {
         let position = self.after.range.end();
         let size = size_of(&self.after.layout, self.len - before.base);
         let row_len = self.after.layout.row_len();
-        // A kernel that continues it takes no other place.
-        let unit = row_len.max(before.layout.chunk / self.after.layout.chunk * row_len);
+        let unit = unit(&before.layout, &self.after.layout);
         let free = self.free_behind()? / self.after.layout.chunk;
         let fits = free.saturating_mul(row_len) / unit * unit;
         let len = (wanted / unit * unit).max(unit).min(fits);
         let len = len.min(size - position);
         (len > 0).then(|| Range::new(position, len))
     }
+
+    /// Whether what is to be moved next may have been written over: rows lie where they did before, and none fits into what is free.
+    pub(super) fn is_critical(&self) -> bool {
+        let has_old = |before: &RowSection| before.base == 0 && !before.range.is_empty();
+        self.before.as_ref().is_some_and(has_old) && self.next_move(0).is_none()
+    }
+
+    /// Whether rows fit into what is free once all before `position` are moved.
+    pub(super) fn is_clear_at(&self, position: u64) -> bool {
+        let Some(before) = &self.before else {
+            return true;
+        };
+        let (old, new) = (&before.layout, &self.after.layout);
+        position >= before.range.end() || has_room(old, new, position)
+    }
+}
+
+/// What a position is a multiple of, bytes of the array: a kernel that continues a reshape takes no other.
+fn unit(before: &Layout, after: &Layout) -> u64 {
+    let row_len = after.row_len();
+    row_len.max(before.chunk / after.chunk * row_len)
+}
+
+/// Bytes of the array that must be moved at once, from its beginning, before new rows fit into what is free, where data begin at the same
+/// place before and afterwards. `None`: none ever do, since a row has no more data than before.
+pub(super) fn critical_len(before: &Layout, after: &Layout) -> Option<u64> {
+    let unit = unit(before, after);
+    if after.data() <= before.data() {
+        return None;
+    }
+    let mut lens = (1..).map(|units| units * unit);
+    lens.find(|len| has_room(before, after, *len))
+}
+
+/// Whether a unit of new rows fits between those before `position` and old ones, where data begin at the same place before and afterwards.
+fn has_room(before: &Layout, after: &Layout, position: u64) -> bool {
+    let columns = |layout: &Layout, len: u64| len / layout.row_len() * layout.chunk;
+    let new = columns(after, position + unit(before, after));
+    columns(before, position) >= new
 }
 
 /// Bytes that rows of `layout` hold on members of `member_size`.

@@ -3,12 +3,12 @@
 //! # Invariants
 //!
 //! * A reshape begins only with all members in sync, and with parity that fits.
-//! * Nothing is changed before all that it needs is there: spares, room in front of the data, a size that does not shrink.
+//! * Nothing is changed before all that it needs is there: spares, room in front of the data or on spares for a backup, a size that does not shrink.
 
 use block::{BlockDevice, Errno, IoError, Operation};
 use engine::clock;
 
-use super::super::format::Level;
+use super::super::format::{Level, Version};
 use super::super::parity::layout::Layout;
 use super::super::redundant::{NewForm, SlotId, SlotState, size_of};
 use super::super::{ArrayError, NewShape, ReshapePause, SyncKind, SyncStatus};
@@ -63,10 +63,6 @@ impl SyncManager {
             let what = format!("{level} is not reshaped here: only arrays with parity are");
             return Err(refused(what, "let mdadm do that: mdadm --grow"));
         }
-        if !facts.version.is_v1() {
-            let what = format!("superblocks {} have no room for a reshape", facts.version);
-            return Err(refused(what, "let mdadm do it, with a backup file"));
-        }
         let form = NewForm {
             parts: shape.parts.unwrap_or(facts.parts),
             layout: shape.layout.unwrap_or(facts.layout),
@@ -80,6 +76,18 @@ impl SyncManager {
             return Err(refused(
                 what,
                 "let mdadm do that: mdadm --grow --raid-devices",
+            ));
+        }
+        let is_old = matches!(facts.version, Version::V0_90 { .. });
+        let can_be = facts.version.is_v1() || is_old && form.parts > facts.parts;
+        if !can_be {
+            let what = format!(
+                "superblocks {} have no room for such a reshape",
+                facts.version
+            );
+            return Err(refused(
+                what,
+                "let mdadm do it, with a backup file: mdadm --grow --backup-file",
             ));
         }
         if (form.parts, form.layout, form.chunk) == (facts.parts, facts.layout, facts.chunk) {
@@ -173,7 +181,8 @@ impl SyncManager {
         let added = parts.saturating_sub(self.array.facts().parts);
         let slots = self.array.slot_states().into_iter();
         let spares = slots.filter(|(.., state)| *state == SlotState::Spare);
-        let spares: Vec<SlotId> = spares.map(|(slot, ..)| slot).collect();
+        let mut spares: Vec<SlotId> = spares.map(|(slot, ..)| slot).collect();
+        self.array.sort_by_number(&mut spares);
         let wanted = usize::try_from(added).expect("members are few");
         if spares.len() < wanted {
             let what = format!(

@@ -41,7 +41,11 @@ impl Case {
     }
 
     pub(super) fn mem_disks(&self) -> Vec<Arc<MemDisk>> {
-        let len = DISK + self.recipe.ppl.unwrap_or(0);
+        let len = match self.recipe.version {
+            // Its superblock begins at a multiple of 64 KiB, with as many behind it.
+            Version::V0_90 { .. } => MEMBER + (64 << 10),
+            _ => DISK + self.recipe.ppl.unwrap_or(0),
+        };
         let disk = |_| Arc::new(MemDisk::new(len));
         (0..self.parts()).map(disk).collect()
     }
@@ -84,7 +88,44 @@ impl Case {
     }
 }
 
+/// Reshapes of arrays with nothing free before their data.
+pub(super) fn in_place_cases() -> Vec<Case> {
+    let old = Version::V0_90 { big_endian: false };
+    let of = |version, recipe: Recipe| Recipe { version, ..recipe };
+    let raid5 = Recipe::parity(Level::Raid5, 2, 3);
+    let another_form = Case {
+        recipe: of(Version::V1_0, raid5.clone()),
+        shape: NewShape {
+            parts: Some(5),
+            layout: Some(0),
+            chunk: Some(8192),
+        },
+    };
+    let raid6 = Recipe::parity(Level::Raid6, 2, 4);
+    vec![
+        Case::devices(of(Version::V1_0, raid5.clone()), 4),
+        Case::devices(of(Version::V1_0, raid6).without_bitmap(), 6),
+        another_form,
+        Case::devices(of(old, raid5).without_bitmap(), 4),
+        Case::devices(of(old, Recipe::parity(Level::Raid4, 0, 3)), 5),
+    ]
+}
+
 pub(super) fn cases() -> Vec<Case> {
+    let mut cases = moved_cases();
+    cases.extend(in_place_cases());
+    cases
+}
+
+/// Those of arrays with superblocks that a cut leaves whole: others are refused until the disk with a torn one is left out.
+pub(super) fn world_cases() -> Vec<Case> {
+    let mut cases = cases();
+    cases.retain(|case| case.recipe.version.is_v1());
+    cases
+}
+
+/// Reshapes that move data into the space before them.
+pub(super) fn moved_cases() -> Vec<Case> {
     let raid5 = Recipe::parity(Level::Raid5, 2, 3);
     let to = |recipe: &Recipe, layout, chunk| Case {
         recipe: recipe.clone(),
@@ -135,6 +176,14 @@ impl Content {
 
     async fn put(&mut self, array: &Array, range: Range, fill: u8) {
         write(array, range, fill).await;
+        self.set(range, fill);
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(super) fn set(&mut self, range: Range, fill: u8) {
         let start = Range::new(0, range.offset).len_usize();
         self.0[start..start + range.len_usize()].copy_from_slice(&pattern(fill, range));
     }

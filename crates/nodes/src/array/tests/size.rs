@@ -152,7 +152,7 @@ fn a_size_that_one_member_alone_knows_counts() {
 /// The same while the last position of a reshape is written.
 #[test]
 fn the_end_of_a_reshape_that_one_member_alone_knows_counts() {
-    for case in super::reshape::cases() {
+    for case in super::reshape::moved_cases() {
         let count = case.mem_disks().len();
         for knowing in 0..count {
             block_on(async {

@@ -8,6 +8,7 @@ pub(crate) mod encode;
 mod mdadm;
 mod ppl;
 mod r5l;
+mod reshape_backup;
 
 use block::Range;
 

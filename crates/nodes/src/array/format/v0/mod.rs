@@ -34,7 +34,8 @@ const SYNC: u32 = 1 << 2;
 const REMOVED: u32 = 1 << 3;
 const WRITE_MOSTLY: u32 = 1 << 9;
 const FAIL_FAST: u32 = 1 << 10;
-/// Minor version while the array changes its form.
+/// Minor version, and that while the array changes its form.
+const WHOLE: u32 = 90;
 const RESHAPING: u32 = 91;
 
 /// The words, whichever byte comes first.
@@ -95,7 +96,7 @@ pub(super) fn decode(at: u64, bytes: &[u8]) -> Result<Option<Superblock>, Proble
         return Ok(None);
     };
     let (major, minor) = (words.at(1), words.at(2));
-    if major != 0 || !(90..=RESHAPING).contains(&minor) {
+    if major != 0 || !(WHOLE..=RESHAPING).contains(&minor) {
         return Ok(None);
     }
     let (stored, computed) = (words.at(CHECKSUM_AT), words.checksum());

@@ -4,11 +4,15 @@
 //! parts. [`Role`]s may be numbered otherwise (as they were while a spare was being made a member): they are put
 //! in order here.
 
-use super::super::{Changes, MAGIC, Role, SECTOR, Superblock};
+use super::super::{Changes, Form, MAGIC, Reshape, Role, SECTOR, Superblock};
 use super::{
     ACTIVE, BITMAP, CHECKSUM_AT, CLEAN, DISK_AT, DISK_LEN, DISKS, FAIL_FAST, FAULTY, REMOVED,
-    RESHAPING, SYNC, THIS_AT, WORDS, WRITE_MOSTLY, Words, synced_to,
+    RESHAPING, SYNC, THIS_AT, WHOLE, WORDS, WRITE_MOSTLY, Words, synced_to,
 };
+
+/// Words of the reshape that is going on.
+const RESHAPE_AT: usize = 44;
+const RESHAPE_END: usize = 50;
 
 /// A whole superblock.
 pub(in super::super) fn encode(of: &Superblock, big_endian: bool) -> Vec<u8> {
@@ -17,7 +21,11 @@ pub(in super::super) fn encode(of: &Superblock, big_endian: bool) -> Vec<u8> {
         big_endian,
     };
     let w = &mut words;
-    let minor = if of.reshape.is_some() { RESHAPING } else { 90 };
+    let minor = if of.reshape.is_some() {
+        RESHAPING
+    } else {
+        WHOLE
+    };
     w.words[..3].copy_from_slice(&[MAGIC, 0, minor]);
     for (word, index) in of.array.chunks_exact(4).zip([5, 13, 14, 15]) {
         w.words[index] = u32::from_be_bytes([word[0], word[1], word[2], word[3]]);
@@ -29,12 +37,8 @@ pub(in super::super) fn encode(of: &Superblock, big_endian: bool) -> Vec<u8> {
     w.words[11] = of.name.parse().unwrap_or(0);
     w.words[64] = of.layout;
     w.words[65] = low(of.chunk);
-    if let Some(reshape) = of.reshape {
-        w.put_pair(44, reshape.position / SECTOR);
-        w.words[46] = reshape.level.number().cast_unsigned();
-        w.words[47] = reshape.members_added.cast_unsigned();
-        w.words[48] = reshape.layout;
-        w.words[49] = low(reshape.chunk);
+    if let Some(reshape) = &of.reshape {
+        put_reshape(w, reshape);
     }
     apply(w, &Changes::all_of(of));
     words.sealed()
@@ -66,6 +70,9 @@ fn apply(w: &mut Words, changes: &Changes<'_>) {
     if let Some(members) = changes.members {
         w.words[10] = members;
     }
+    if let Some(form) = &changes.form {
+        put_form(w, form);
+    }
     if let Some(bitmap) = changes.bitmap_at {
         w.flag(33, BITMAP, bitmap.is_some());
     }
@@ -74,6 +81,31 @@ fn apply(w: &mut Words, changes: &Changes<'_>) {
         put_roles(w, roles, own);
     }
     put_flags(w, changes);
+}
+
+/// How data and parity lie. Data begin where the disk does: no reshape moves them.
+fn put_form(w: &mut Words, form: &Form) {
+    w.words[7] = form.level.number().cast_unsigned();
+    w.words[8] = low(form.member_size / 1024);
+    w.words[64] = form.layout;
+    w.words[65] = low(form.chunk);
+    w.words[2] = if form.reshape.is_some() {
+        RESHAPING
+    } else {
+        WHOLE
+    };
+    match &form.reshape {
+        Some(reshape) => put_reshape(w, reshape),
+        None => w.words[RESHAPE_AT..RESHAPE_END].fill(0),
+    }
+}
+
+fn put_reshape(w: &mut Words, reshape: &Reshape) {
+    w.put_pair(RESHAPE_AT, reshape.position / SECTOR);
+    w.words[46] = reshape.level.number().cast_unsigned();
+    w.words[47] = reshape.members_added.cast_unsigned();
+    w.words[48] = reshape.layout;
+    w.words[49] = low(reshape.chunk);
 }
 
 /// A checkpoint counts with the events of its time. Places behind what 32 bits can say are recorded too near: more is

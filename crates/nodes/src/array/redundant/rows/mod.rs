@@ -27,6 +27,7 @@
 //! stays dirty there. Nothing that was read is kept for later writes.
 
 mod columns;
+mod critical_section;
 mod forced_read;
 mod journal;
 mod journal_replay;
@@ -52,6 +53,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 
+pub(super) use self::critical_section::CriticalSection;
 pub(super) use self::journal::Journal;
 pub(in crate::array) use self::journal_replay::refuse_stale_members;
 pub(super) use self::ppl_log::PartialParityLogs;

@@ -11,6 +11,8 @@
 //! * While members may know of a position that is not used yet, what lies before it is locked.
 //! * What cannot be read is moved as bad blocks ([`reshape_losses`](super::reshape_losses)): it does not end a reshape.
 //! * What lies behind the old end of the array is zero, and its parity fits.
+//! * Where nothing is free before the data the first rows are moved when the reshape begins, with a backup
+//!   ([`critical_section`](super::critical_section)): what is moved here is never written over what it is read from.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -43,7 +45,7 @@ use crate::zeroes::zeroes;
 /// New rows that are written at once.
 const ROWS_AT_ONCE: usize = 8;
 /// How long after a failure members are written again.
-const RETRY: Duration = Duration::from_secs(1);
+pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// The places of new rows and of old ones, and what is between them.
 fn hull(after: &RowSection, range: Range, before: &RowSection, old: Range) -> Range {
@@ -56,7 +58,8 @@ fn hull(after: &RowSection, range: Range, before: &RowSection, old: Range) -> Ra
 }
 
 impl RedundantArray {
-    /// The array begins to get another form: `spares` hold the new parts, and data are moved by so many bytes to the beginning.
+    /// The array begins to get another form: `spares` hold the new parts, and data are moved by so many bytes to the beginning. Where these are
+    /// 0 the first rows are moved at once, while nothing else is read or written, and spares have a backup of them until they are.
     /// Durable when it resolves.
     ///
     /// # Errors
@@ -88,6 +91,10 @@ impl RedundantArray {
         let _turn = turn.map_err(failed)?;
         let _in_place = self.rows.in_place.write().await;
         self.catch_members_up().await.map_err(failed)?;
+        let saved = match moved {
+            0 => Some(self.save_critical_section(form, spares).await?),
+            _ => None,
+        };
         self.lock().state.begin_reshape(form, spares, moved)?;
         if self.rows.logs().is_some() {
             let name = self.name();
@@ -98,6 +105,9 @@ impl RedundantArray {
         self.rows.drop_logs();
         self.record_at_last().await.map_err(failed)?;
         self.passed();
+        if let Some(saved) = saved {
+            self.move_critical_section(&saved).await.map_err(failed)?;
+        }
         Ok(())
     }
 
@@ -175,8 +185,8 @@ impl RedundantArray {
         .await
     }
 
-    /// Writes whole rows to places that hold nothing.
-    async fn write_new_rows(
+    /// Writes whole rows to places that hold nothing, or nothing that is used.
+    pub(super) async fn write_new_rows(
         &self,
         section: RowSection,
         range: Range,

@@ -28,6 +28,7 @@
 
 mod acts;
 mod copies;
+mod critical_sections;
 mod disks;
 mod end;
 pub(super) mod expected_content;

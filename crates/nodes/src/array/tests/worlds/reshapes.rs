@@ -22,7 +22,7 @@ use super::reshape_cases::{
 use super::world::{End, Wrong, candidate, options};
 use crate::array::external_input::given::Given;
 use crate::array::format::Level;
-use crate::array::tests::reshape::{Case, cases};
+use crate::array::tests::reshape::{Case, world_cases};
 use crate::array::{Array, ArrayError, ArrayOptions, SyncKind, open};
 
 /// Things that are begun in one life, at most.
@@ -75,7 +75,7 @@ impl ReshapeWorld {
 
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let cases = cases();
+        let cases = world_cases();
         let case = cases[rng.usize(0..cases.len())].clone();
         Self::of(seed, rng, case, None)
     }
@@ -194,6 +194,7 @@ impl ReshapeWorld {
                 // With logs the name is another one until a reshape has dropped them.
                 let why = error.to_string();
                 let is_dirty = why.contains("was being written when it stopped")
+                    || why.contains("no new member has a backup")
                     || self.has_logs() && why.contains("kept no partial parity log")
                     || self.changes_policy
                         && why.contains("was getting another consistency policy");
