@@ -16,20 +16,26 @@ use crate::admin::{SnapshotOptions, create_snapshot_on, delete_on, delete_snapsh
 use crate::error::BucketError;
 
 /// When a command is killed that is not answered any more.
-pub(super) const COMMAND_LIMIT: Duration = Duration::from_secs(600);
+const COMMAND_LIMIT: Duration = Duration::from_secs(600);
 /// Requests of a command, at least and at most.
 const REQUESTS: std::ops::Range<u64> = 6..500;
 
 /// Plays a world for each request of a command; `world` returns whether the command came as far as the cut.
 pub(super) fn cut_each(world: impl AsyncFn(RequestCut) -> bool) {
-    for is_carried_out in [false, true] {
+    cut_every(1, world);
+}
+
+/// The same, for one of `step` requests.
+pub(super) fn cut_every(step: usize, world: impl AsyncFn(RequestCut) -> bool) {
+    for (begin, is_carried_out) in [(0, false), (step as u64 / 2, true)] {
         let reaches = |after: &u64| {
             run(world(RequestCut {
                 after: *after,
                 is_carried_out,
             }))
         };
-        let count = (0..REQUESTS.end).take_while(reaches).count() as u64;
+        let cuts = (begin..REQUESTS.end).step_by(step);
+        let count = (cuts.take_while(reaches).count() * step) as u64;
         assert!(REQUESTS.contains(&count), "a command of {count} requests");
     }
 }
