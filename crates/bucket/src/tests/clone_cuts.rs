@@ -116,5 +116,5 @@ fn a_clone_command_that_ends_at_any_request_made_the_clone_or_did_not() {
 #[test]
 fn a_delete_of_a_clone_that_ends_in_the_middle_is_continued() {
     // It has many requests: it opens the clone for writing, and deletes each object.
-    cut_every(12, async |cut| Box::pin(delete(cut)).await);
+    cut_every(5, async |cut| Box::pin(delete(cut)).await);
 }
