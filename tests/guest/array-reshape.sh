@@ -5,7 +5,8 @@
 # * a reshape that the kernel began, we go on with, while the array is written.
 #
 # What is written meanwhile is there. Afterwards the data are what was written, what is new holds zeroes, and the kernel's check finds
-# no difference. The same of arrays of which the members were enlarged.
+# no difference. The same of arrays of which the members were enlarged. Arrays with superblocks 0.90 and 1.0 have nothing free before their data, and
+# get members with a backup of their first rows on the new ones.
 #: outboard host
 #: processors 1
 #: disk A 24M
@@ -84,7 +85,11 @@ combination reshaped 5 ABC D --devices,4,--chunk,32K,--layout,left-asymmetric --
 combination reshaped 6 ABCD E --devices,5 --chunk=16K --consistency-policy=resync
 combination reshaped 4 ABC D --devices,4 --chunk=16K --metadata=1.1 --consistency-policy=bitmap
 combination reshaped 5 ABCD - --layout,right-symmetric --chunk=16K --consistency-policy=bitmap
+combination reshaped 5 ABC D --devices,4 --chunk=16K --metadata=1.0 --consistency-policy=bitmap
+combination reshaped 6 ABCD E --devices,5 --chunk=16K --metadata=0.90 --consistency-policy=resync
 combination grown 5 ABC D 4 --chunk=64K --consistency-policy=bitmap
+combination grown 5 ABC D 4 --chunk=16K --metadata=0.90 --consistency-policy=resync
+combination grown 6 ABCD E 5 --chunk=16K --metadata=1.0 --consistency-policy=bitmap
 combination grown 6 ABCD E 5 --chunk=16K --consistency-policy=bitmap
 #: host
 . "$SCRIPTS/arrays/host.sh"

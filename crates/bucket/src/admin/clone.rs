@@ -13,7 +13,7 @@
 
 use serde::Serialize;
 
-use super::{is_used, on_runtime, refuse_used, unfinished};
+use super::{clone_marks, is_used, on_runtime, refuse_used};
 use crate::error::BucketError;
 use crate::format::{CloneRecord, Origin, VolumeHeader, VolumeId};
 use crate::snapshot_name::{SnapshotName, SnapshotUri};
@@ -67,7 +67,7 @@ pub(crate) async fn create_clone_on(
     let access = &origin.at(folder);
     refuse_used(access).await?;
     let clone = clone_header(origin, &header, &snapshot).await?;
-    unfinished::begin(access, &clone).await?;
+    clone_marks::begin(access, &clone).await?;
     let record = CloneRecord {
         id: clone.id,
         snapshot: name.clone(),
@@ -81,18 +81,18 @@ pub(crate) async fn create_clone_on(
         Err(error) => Some(error),
     };
     if let Some(error) = refused {
-        if let Err(left) = unfinished::remove(access, &clone).await {
+        if let Err(left) = clone_marks::remove(access, &clone).await {
             tracing::warn!("{}: what was made is left: {left}", access.uri);
         }
         return Err(error);
     }
     if !checkpoints.has_clone(clone.id).await? {
         // Deleted at the same time.
-        unfinished::release(access, &clone).await?;
+        clone_marks::release(access, &clone).await?;
         let uri = access.uri.clone();
         return Err(BucketError::NoVolume { uri });
     }
-    if let Err(error) = unfinished::end(access, &clone).await {
+    if let Err(error) = clone_marks::end(access, &clone).await {
         tracing::debug!("{}: its mark is left: {error}", access.uri);
     }
     Ok(ClonedVolume {

@@ -8,14 +8,14 @@
 //! * A volume with snapshots is not deleted. They are looked for once more behind the headers: a snapshot that was made meanwhile either
 //!   finds no header, and is no snapshot, or is found, and the header is there again. Until then a mark has the header, so
 //!   that an interrupted delete does the same when it is continued.
-//! * The same holds for clones. A clone is unfinished from its header on (`unfinished.rs`), until its objects and its record at the origin
+//! * The same holds for clones. A clone is unfinished from its header on (`clone_marks.rs`), until its objects and its record at the origin
 //!   are gone.
 //! * Only objects of the volume's own folders are deleted; what else is there stays, and is named.
 
 use object_store::path::Path;
 use serde::Serialize;
 
-use super::{delete_object, delete_objects, list, on_runtime, put, take_over, unfinished};
+use super::{clone_marks, delete_object, delete_objects, list, on_runtime, put, take_over};
 use crate::error::BucketError;
 use crate::format::{SnapshotRecord, VolumeHeader};
 use crate::store::{FoundHeader, StoreAccess, StoreOptions, create_header, read_header};
@@ -84,7 +84,7 @@ pub(crate) async fn delete_on(access: &StoreAccess) -> Result<DeletedVolume, Buc
         }
         Err(error) => return Err(error),
     };
-    let clones = unfinished::read_marks(access, &names.unfinished_clones()).await?;
+    let clones = clone_marks::read_marks(access, &names.unfinished_clones()).await?;
     for (_, clone) in &clones {
         let clone = access.of(clone);
         IndexCheckpoints::of(&clone).unpin_origins().await?;
@@ -93,7 +93,7 @@ pub(crate) async fn delete_on(access: &StoreAccess) -> Result<DeletedVolume, Buc
         deleted.add(&delete_all(access, &folder).await?);
     }
     for (_, clone) in &clones {
-        unfinished::release(access, clone).await?;
+        clone_marks::release(access, clone).await?;
     }
     let left = list(access, names.root()).await?;
     Ok(DeletedVolume {
@@ -190,7 +190,7 @@ async fn finish_mark(
     let refused = refuse_dependents(access).await;
     match &refused {
         Ok(()) if header.origins.is_empty() => {}
-        Ok(()) => unfinished::begin(access, header).await?,
+        Ok(()) => clone_marks::begin(access, header).await?,
         Err(error) if has_dependents(error) => {
             create_header(access, version, header).await?;
         }
@@ -203,7 +203,7 @@ async fn finish_mark(
 
 /// Continues the deletes that were interrupted between their headers and the second search for snapshots. Whether there was one.
 async fn finish_marks(access: &StoreAccess) -> Result<bool, BucketError> {
-    let marks = unfinished::read_marks(access, &access.names.deletions()).await?;
+    let marks = clone_marks::read_marks(access, &access.names.deletions()).await?;
     for (path, header) in &marks {
         finish_mark(&access.of(header), path, (1, header)).await?;
     }

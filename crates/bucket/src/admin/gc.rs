@@ -98,7 +98,7 @@ pub async fn gc(
         manifest_age: is_folder.then_some(MANIFEST_AGE),
         clock: clock::wall,
     };
-    on_runtime(async move { gc_on(&access, &run).await }).await
+    on_runtime(async move { Box::pin(gc_on(&access, &run)).await }).await
 }
 
 /// One collection.
@@ -125,8 +125,8 @@ pub(crate) async fn gc_on(
     if !run.dry_run {
         reach_log(access).await?;
     }
-    let tables = open_tables(access, &header).await?;
-    let found = VolumeReferences::find(access, &header, tables).await?;
+    let tables = Box::pin(open_tables(access, &header)).await?;
+    let found = Box::pin(VolumeReferences::find(access, &header, tables)).await?;
     let listed = ListedData::list(access).await?;
     let own = FIRST_GENERATION..=found.last_generation;
     let unused = candidates(&listed.objects, &found.references.ends, &own);

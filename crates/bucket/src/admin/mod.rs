@@ -7,6 +7,7 @@
 
 mod check;
 mod clone;
+mod clone_marks;
 mod create;
 mod delete;
 mod gc;
@@ -14,7 +15,6 @@ mod grow;
 mod references;
 mod snapshot;
 mod status;
-mod unfinished;
 
 use futures_util::TryStreamExt as _;
 use futures_util::stream::{self, StreamExt as _};

@@ -36,7 +36,7 @@ pub(super) async fn collect_at(
         manifest_age: None,
         clock: move || begin + since_begin,
     };
-    gc_on(access, &run).await
+    Box::pin(gc_on(access, &run)).await
 }
 
 /// Two collections, of which the second one deletes all that the first one found: no time is left to those that use it.

@@ -71,7 +71,7 @@ async fn life_of_a_volume(port: u16) {
         volume = second;
     }
     volume.close().await.unwrap();
-    clone_of_a_volume(port).await;
+    Box::pin(clone_of_a_volume(port)).await;
     let grown = grow_on(&access(port), 2 * SIZE).await.unwrap();
     assert_eq!(grown.size, 2 * SIZE);
     let status = status_on(&access(port)).await.unwrap();

@@ -222,7 +222,8 @@ async fn run_snapshot(command: &SnapshotCommand, format: Format) -> Result<(), F
                 take_over: args.take_over,
             };
             let SnapshotArgs { target, name } = &args.snapshot;
-            let made = create_snapshot(&target.uri, &target.options(), name, how).await;
+            let options = target.options();
+            let made = Box::pin(create_snapshot(&target.uri, &options, name, how)).await;
             let made = made.map_err(failed)?;
             format.print(&made, || {
                 let size = ByteSize(made.size);

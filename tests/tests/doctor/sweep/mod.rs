@@ -31,7 +31,7 @@ const SYSTEMS: &str = "OUTBOARD_DOCTOR_SYSTEMS";
 
 /// For each verdict.
 const SECONDS: u32 = 20;
-/// For each verdict on a server of whose machine nothing is seen: as long as the doctor takes by default. There pairs of
+/// For each verdict where nothing of the server's machine is seen: as long as the doctor takes by default. There pairs of
 /// measurements decide, which scatter where they are short.
 const SECONDS_UNSEEN: u32 = 60;
 /// The least number of systems that the table has, and that are graded.

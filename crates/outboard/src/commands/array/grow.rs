@@ -48,6 +48,11 @@ pub(crate) struct Args {
     #[arg(long = "continue", group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout", "level", "consistency_policy"])]
     continues: bool,
 
+    /// With --continue, given members: the backup file that mdadm made of an array that was stopped while its first rows were moved. They
+    /// are restored from it
+    #[arg(long, value_name = "FILE", requires = "continues")]
+    backup_file: Option<String>,
+
     /// What keeps the array consistent over a power cut, by mdadm's names: ppl (level 5, closes the write hole), bitmap or resync
     /// (neither). The members are used meanwhile
     #[arg(long, short = 'k', value_name = "POLICY", hide_possible_values = true, group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout", "level", "continues"])]
@@ -59,7 +64,9 @@ pub(crate) struct Args {
 
 /// Grows.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
-    apply(&args.array, args, args.waits, format)
+    let mut array = args.array.clone();
+    array.how.backup_file.clone_from(&args.backup_file);
+    apply(&array, args, args.waits, format)
 }
 
 impl Change for Args {

@@ -159,12 +159,22 @@ async fn candidates(
     for text in members.iter().filter(|text| *text != MISSING) {
         candidates.push(Box::pin(candidate(builder, text)).await?);
     }
+    let backup = match &how.backup_file {
+        // It is only read, and may be on a disk that others use.
+        Some(file) => {
+            Box::pin(candidate(&mut Builder::new(true), file))
+                .await?
+                .disk
+        }
+        None => None,
+    };
     let options = ArrayOptions {
         read_only: !writable,
         // To look at what is left does no harm.
         run: how.run || !writable,
         missing: members.len() - candidates.len(),
         force_dirty_degraded: !writable,
+        backup,
         prefer,
         ..ArrayOptions::default()
     };

@@ -46,6 +46,10 @@ pub(super) struct How {
     /// Given members that were written apart from each other: the one whose data counts
     #[arg(long, value_name = "MEMBER", display_order = BEHIND)]
     pub(super) prefer: Option<String>,
+
+    /// The backup file of mdadm that its first rows are restored from, where the command takes one.
+    #[arg(skip)]
+    pub(super) backup_file: Option<String>,
 }
 
 /// An array that was found.
@@ -76,8 +80,10 @@ impl ArrayArgs {
 fn find(words: &[String], how: &How) -> Result<ArrayTarget, Failure> {
     let servers = servers(how)?;
     let target = choose(words, &servers, how.server.is_some(), &|path| path.exists())?;
-    if let (ArrayTarget::Served(_), true) = (&target, how.run || how.prefer.is_some()) {
-        let what = "--run and --prefer are for opening an array, and this one is open";
+    let opens = how.run || how.prefer.is_some() || how.backup_file.is_some();
+    if let (ArrayTarget::Served(_), true) = (&target, opens) {
+        let what =
+            "--run, --prefer and --backup-file are for opening an array, and this one is open";
         return Err(Failure::usage(what).next("leave them away"));
     }
     Ok(target)

@@ -46,8 +46,7 @@ use super::sync::RowStop;
 use crate::zeroes::zeroes;
 
 /// What is left to do where a backup is not found.
-const NEXT: &str =
-    "name all disks of the array; if mdadm made a backup file: mdadm --assemble --backup-file=FILE";
+const NEXT: &str = "name all disks of the array; if mdadm made a backup file: outboard array grow MEMBER… --continue --backup-file FILE";
 
 /// How much of an array is moved at once when a reshape begins, and where the backup of that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
