@@ -178,7 +178,7 @@ grow_model() {
 
 # The model gets the size that the array is to have after its reshape, as mdadm reads it from $first.
 model_as_announced() {
-    truncate -s $(mdadm --examine $first | sed -n 's/^ *Array Size : \([0-9]*\) KiB.*/\1/p')K model
+    truncate -s $(mdadm --examine $first | sed -n 's/^ *Array Size : \([0-9]*\) .*/\1/p')K model
 }
 
 # How many of its writes a client saw acknowledged.
