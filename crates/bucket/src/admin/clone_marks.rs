@@ -6,14 +6,13 @@
 //! * The mark is there before the record at the origin and before the first object, and is removed behind the last of them: an interrupted
 //!   command leaves nothing that `delete` does not find.
 
-use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
 
 use super::delete::delete_all;
-use super::{delete_object, list, put};
+use super::{delete_object, get, list, put};
 use crate::error::BucketError;
 use crate::format::VolumeHeader;
-use crate::store::{RetryPolicy, StoreAccess, read_header, retry};
+use crate::store::{StoreAccess, decode_header, read_header};
 use crate::volume::IndexCheckpoints;
 
 /// The marks in a folder.
@@ -24,14 +23,8 @@ pub(super) async fn read_marks(
     let mut marks = Vec::new();
     for mark in list(access, folder).await? {
         let path = mark.location;
-        let get = || async { access.store.get(&path).await?.bytes().await };
-        let bytes = retry(RetryPolicy::OPEN, &access.uri, get).await;
-        let bytes =
-            bytes.map_err(|error| BucketError::store(&access.uri, "read an object", error))?;
-        let header = VolumeHeader::decode(&bytes).map_err(|source| BucketError::Header {
-            uri: access.uri.clone(),
-            source,
-        })?;
+        let bytes = get(access, &path).await?;
+        let header = decode_header(access, &bytes)?;
         marks.push((path, header));
     }
     Ok(marks)

@@ -17,17 +17,17 @@
 use std::time::{Duration, SystemTime};
 
 use engine::clock;
+use object_store::Error;
 use object_store::path::Path;
-use object_store::{Error, ObjectStoreExt as _};
 use serde::Serialize;
 
 use super::references::{ListedData, VolumeReferences};
 use super::snapshot::{SnapshotOptions, reach_last_log};
-use super::{delete_object, delete_objects, list, on_runtime, put};
+use super::{delete_object, delete_objects, get, list, on_runtime, put};
 use crate::collection_plan::{CollectionPlan, UnusedObject, candidates};
 use crate::error::BucketError;
 use crate::format::{CollectionRecord, VolumeHeader};
-use crate::store::{RetryPolicy, StoreAccess, StoreOptions, probe, read_header, retry};
+use crate::store::{StoreAccess, StoreOptions, probe, read_header};
 use crate::uri::BucketUri;
 use crate::volume::{IndexCheckpoints, open_tables};
 
@@ -206,15 +206,11 @@ async fn carry_out(
 /// The record of earlier collections, if there is one.
 async fn read_record(access: &StoreAccess) -> Result<Option<CollectionRecord>, BucketError> {
     let path = Path::from(access.names.collection());
-    let get = || async {
-        match access.store.get(&path).await {
-            Ok(found) => Ok(Some(found.bytes().await?)),
-            Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+    let bytes = match get(access, &path).await {
+        Ok(bytes) => Some(bytes),
+        Err(BucketError::Store { source, .. }) if matches!(*source, Error::NotFound { .. }) => None,
+        Err(error) => return Err(error),
     };
-    let bytes = retry(RetryPolicy::OPEN, &access.uri, get).await;
-    let bytes = bytes.map_err(|error| BucketError::store(&access.uri, "read an object", error))?;
     let record = bytes.map(|bytes| CollectionRecord::decode(&bytes));
     record
         .transpose()

@@ -16,6 +16,7 @@ mod references;
 mod snapshot;
 mod status;
 
+use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use object_store::path::Path;
@@ -108,6 +109,13 @@ async fn list(access: &StoreAccess, folder: &str) -> Result<Vec<ObjectMeta>, Buc
     };
     let listed = retry(RetryPolicy::OPEN, &access.uri, list).await;
     listed.map_err(|error| BucketError::store(&access.uri, "list the objects", error))
+}
+
+/// Reads an object.
+async fn get(access: &StoreAccess, path: &Path) -> Result<Bytes, BucketError> {
+    let get = || async { access.store.get(path).await?.bytes().await };
+    let bytes = retry(RetryPolicy::OPEN, &access.uri, get).await;
+    bytes.map_err(|error| BucketError::store(&access.uri, "read an object", error))
 }
 
 /// Writes an object, also over another one.

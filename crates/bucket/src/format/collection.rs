@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::json::{to_bytes, versioned};
 use super::names::{DataObject, data_object};
 
 /// What it is, at the start of the object.
@@ -67,28 +68,17 @@ impl CollectionRecord {
                 .map(|(time, objects)| FoundJson { time, objects })
                 .collect(),
         };
-        let mut bytes = serde_json::to_vec_pretty(&json).expect("text and numbers are JSON");
-        bytes.push(b'\n');
-        bytes
+        to_bytes(&json)
     }
 
     /// The record with these bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CollectionFormatError> {
-        // The version first: another one may have other fields.
-        let json: serde_json::Value = serde_json::from_slice(bytes).map_err(not_json)?;
-        if json["format"] != FORMAT {
-            let what = format!("its format is not {FORMAT:?}");
-            return Err(CollectionFormatError::Json(what));
+        let (json, version) = versioned(bytes, FORMAT).map_err(CollectionFormatError::Json)?;
+        if version != u64::from(VERSION) {
+            return Err(CollectionFormatError::Version(version));
         }
-        match json["version"].as_u64() {
-            Some(version) if version == u64::from(VERSION) => {}
-            Some(other) => return Err(CollectionFormatError::Version(other)),
-            None => {
-                let what = "it has no version".to_owned();
-                return Err(CollectionFormatError::Json(what));
-            }
-        }
-        let json: RecordJson = serde_json::from_value(json).map_err(not_json)?;
+        let json: RecordJson = serde_json::from_value(json)
+            .map_err(|error| CollectionFormatError::Json(error.to_string()))?;
         let mut found = BTreeMap::new();
         for FoundJson { time, objects } in json.found {
             for name in objects {
@@ -98,9 +88,4 @@ impl CollectionRecord {
         }
         Ok(Self { found })
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
-fn not_json(error: serde_json::Error) -> CollectionFormatError {
-    CollectionFormatError::Json(error.to_string())
 }

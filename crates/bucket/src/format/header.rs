@@ -10,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::clone::{OriginJson, origins};
+use super::json::{to_bytes, versioned};
 use super::{BLOCK, Origin, RUN};
 
 /// What it is, at the start of the object.
@@ -92,27 +93,20 @@ impl VolumeHeader {
             run: RUN,
             origins: self.origins.iter().map(Origin::to_json).collect(),
         };
-        let mut bytes = serde_json::to_vec_pretty(&json).expect("text and numbers are JSON");
-        bytes.push(b'\n');
-        bytes
+        to_bytes(&json)
     }
 
     /// The header with these bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, HeaderFormatError> {
-        // The version first: another one may have other fields.
-        let json: serde_json::Value = serde_json::from_slice(bytes).map_err(not_json)?;
-        if json["format"] != FORMAT {
-            let what = format!("its format is not {FORMAT:?}");
-            return Err(HeaderFormatError::Json(what));
-        }
-        let version = json["version"].as_u64().and_then(|v| u32::try_from(v).ok());
-        let is_clone = match version {
-            Some(VERSION) => false,
-            Some(CLONE_VERSION) => true,
-            Some(other) => return Err(HeaderFormatError::Version(other)),
-            None => return Err(HeaderFormatError::Json("it has no version".to_owned())),
+        let (json, version) = versioned(bytes, FORMAT).map_err(HeaderFormatError::Json)?;
+        let is_clone = match u32::try_from(version) {
+            Ok(VERSION) => false,
+            Ok(CLONE_VERSION) => true,
+            Ok(other) => return Err(HeaderFormatError::Version(other)),
+            Err(_) => return Err(HeaderFormatError::Json("it has no version".to_owned())),
         };
-        let json: HeaderJson = serde_json::from_value(json).map_err(not_json)?;
+        let json: HeaderJson = serde_json::from_value(json)
+            .map_err(|error| HeaderFormatError::Json(error.to_string()))?;
         if (json.block, json.run) != (BLOCK, RUN) {
             return Err(HeaderFormatError::Units(json.block, json.run));
         }
@@ -131,11 +125,6 @@ impl VolumeHeader {
             origins,
         })
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
-fn not_json(error: serde_json::Error) -> HeaderFormatError {
-    HeaderFormatError::Json(error.to_string())
 }
 
 /// Largest volume, bytes: what a signed offset of the kernel can address.

@@ -11,6 +11,7 @@ mod clone;
 mod collection;
 mod entry;
 mod header;
+mod json;
 mod key;
 mod meta;
 mod names;

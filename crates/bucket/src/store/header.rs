@@ -41,11 +41,22 @@ pub(crate) async fn read_header(access: &StoreAccess) -> Result<FoundHeader, Buc
     let bytes = retry(RetryPolicy::OPEN, &access.uri, read)
         .await
         .map_err(|error| BucketError::store(&access.uri, "read the header", error))?;
-    let header = VolumeHeader::decode(&bytes).map_err(|source| BucketError::Header {
+    let header = decode_header(access, &bytes)?;
+    Ok(FoundHeader { version, header })
+}
+
+/// The header with these bytes.
+///
+/// # Errors
+/// It is not understood.
+pub(crate) fn decode_header(
+    access: &StoreAccess,
+    bytes: &[u8],
+) -> Result<VolumeHeader, BucketError> {
+    VolumeHeader::decode(bytes).map_err(|source| BucketError::Header {
         uri: access.uri.clone(),
         source,
-    })?;
-    Ok(FoundHeader { version, header })
+    })
 }
 
 /// Makes `header` the one in force with this version. False if that version is another header.

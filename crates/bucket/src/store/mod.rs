@@ -12,6 +12,6 @@ pub use self::connect::StoreOptions;
 #[cfg(test)]
 pub(crate) use self::connect::install_tls;
 pub(crate) use self::connect::{StoreAccess, shares_store};
-pub(crate) use self::header::{FoundHeader, create_header, read_header};
+pub(crate) use self::header::{FoundHeader, create_header, decode_header, read_header};
 pub(crate) use self::probe::probe;
 pub(crate) use self::retry::{RetryPolicy, retry};

@@ -11,10 +11,9 @@ use super::clones::{CLONE, at, clone, objects};
 use super::snapshot_cuts::{cut_each, cut_every};
 use super::snapshots::{name, open_snapshot, snapshot};
 use super::unstable_store::{Faults, RequestCut, UnstableStore};
-use super::volume::{access, new_volume, open, open_with, stable, tags, write};
+use super::volume::{access, new_volume, open, open_for_reading, stable, tags, write};
 use crate::admin::{delete_on, delete_snapshot_on, status_on};
 use crate::error::BucketError;
-use crate::volume::VolumeOptions;
 
 /// When a command is killed that is not answered any more. The index that it has open polls meanwhile.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
@@ -34,11 +33,7 @@ async fn origin() -> Arc<InMemory> {
 
 /// The first blocks of the clone, if there is one.
 async fn first_blocks(inner: &Arc<InMemory>) -> Option<Vec<u32>> {
-    let reader = VolumeOptions {
-        read_only: true,
-        ..VolumeOptions::default()
-    };
-    let clone = match open_with(at(inner, CLONE), &reader).await {
+    let clone = match open_for_reading(at(inner, CLONE)).await {
         Ok(clone) => clone,
         Err(BucketError::NoVolume { .. }) => return None,
         Err(error) => panic!("{error}"),

@@ -12,7 +12,7 @@ use testkit::single;
 
 use super::collection::{collect_at_once, collect_twice};
 use super::snapshots::{COUNT, assert_clean, name, open_snapshot, snapshot};
-use super::volume::{SIZE, new_volume, open, open_with, run, stable, tags, write};
+use super::volume::{SIZE, new_volume, open, open_for_reading, run, stable, tags, write};
 use super::{block_of, blocks};
 use crate::admin::{
     CheckOptions, ClonedVolume, SnapshotOptions, check_on, create_clone_on, create_on,
@@ -21,7 +21,7 @@ use crate::admin::{
 use crate::error::BucketError;
 use crate::format::{RUN, VolumeHeader};
 use crate::store::{StoreAccess, create_header, read_header, shares_store};
-use crate::volume::{BucketVolume, VolumeOptions};
+use crate::volume::BucketVolume;
 
 pub(super) const VOLUME: &str = "lab/volume";
 pub(super) const CLONE: &str = "lab/clone";
@@ -80,11 +80,7 @@ fn a_clone_has_the_blocks_of_its_snapshot_and_is_a_volume_of_its_own() {
         let bytes: u64 = objects(&inner, CLONE).await.iter().map(|o| o.size).sum();
         assert!(bytes < 16 << 10, "{bytes}: no data, no table");
         let access = at(&inner, CLONE);
-        let reader = VolumeOptions {
-            read_only: true,
-            ..VolumeOptions::default()
-        };
-        let unused = open_with(access.clone(), &reader).await.unwrap();
+        let unused = open_for_reading(access.clone()).await.unwrap();
         assert_golden(&unused).await;
         let first = open(access.clone()).await.unwrap();
         assert_golden(&first).await;

@@ -11,7 +11,9 @@ use object_store::{ObjectStore as _, ObjectStoreExt as _};
 
 use super::snapshots::{assert_clean, name, open_snapshot, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
-use super::volume::{access, data_object, new_volume, open, open_with, run, stable, tags, write};
+use super::volume::{
+    access, data_object, new_volume, open, open_for_reading, open_with, run, stable, tags, write,
+};
 use crate::admin::{
     CheckOptions, GcReport, GcRun, check_on, create_on, delete_on, delete_snapshot_on, gc_on,
 };
@@ -19,7 +21,7 @@ use crate::collection_plan::AGE;
 use crate::error::BucketError;
 use crate::format::{BLOCK, CollectionRecord, SnapshotRecord};
 use crate::store::{StoreAccess, StoreOptions, read_header};
-use crate::volume::{IndexCheckpoints, VolumeOptions};
+use crate::volume::{BucketVolume, IndexCheckpoints, VolumeOptions};
 
 /// Blocks that go into an object.
 pub(super) const LARGE: u64 = 100;
@@ -72,6 +74,22 @@ pub(super) async fn remove_expiring(inner: &Arc<InMemory>) {
     }
 }
 
+/// There is no record of a collection.
+pub(super) async fn assert_nothing_waits(inner: &InMemory) {
+    let left = objects(inner).await;
+    let mut paths = left.iter().map(|(path, _)| path.as_ref());
+    assert!(
+        paths.all(|path| !path.starts_with("lab/volume/gc/")),
+        "{left:?}"
+    );
+}
+
+/// The first blocks get a tag, durably, in an object of their own.
+pub(super) async fn overwrite(volume: &BucketVolume, tag: u32) {
+    write(volume, 0, LARGE, tag).await.unwrap();
+    volume.flush().await.unwrap();
+}
+
 /// What nothing uses in the store, by `check`, which finds no problem.
 pub(super) async fn unreferenced(inner: &Arc<InMemory>) -> u64 {
     let report = check_on(&stable(inner), CheckOptions { data: true }).await;
@@ -85,8 +103,7 @@ fn overwritten_data_is_deleted_by_a_second_collection() {
     run(async {
         let (inner, volume) = new_volume().await;
         for tag in 1..4 {
-            write(&volume, 0, LARGE, tag).await.unwrap();
-            volume.flush().await.unwrap();
+            overwrite(&volume, tag).await;
         }
         let stable = stable(&inner);
         let at = |age| collect_at(&stable, age, false);
@@ -98,8 +115,7 @@ fn overwritten_data_is_deleted_by_a_second_collection() {
         assert_eq!((early.deleted, early.waiting, early.wait_s), (0, 2, 1));
         assert_eq!(unreferenced(&inner).await, 2);
         // One more, which waits.
-        write(&volume, 0, LARGE, 4).await.unwrap();
-        volume.flush().await.unwrap();
+        overwrite(&volume, 4).await;
         let second = at(AGE).await.unwrap();
         assert_eq!((second.deleted, second.waiting), (2, 1));
         assert_eq!(
@@ -110,12 +126,7 @@ fn overwritten_data_is_deleted_by_a_second_collection() {
         let third = at(2 * AGE).await.unwrap();
         assert_eq!((third.deleted, third.waiting), (1, 0));
         assert_eq!(unreferenced(&inner).await, 0);
-        let left = objects(&inner).await;
-        let mut paths = left.iter().map(|(path, _)| path.as_ref());
-        assert!(
-            paths.all(|path| !path.starts_with("lab/volume/gc/")),
-            "{left:?}"
-        );
+        assert_nothing_waits(&inner).await;
         assert_eq!(at(3 * AGE).await.unwrap().deleted, 0);
         write(&volume, 0, 1, 5).await.unwrap();
         volume.close().await.unwrap();
@@ -130,8 +141,7 @@ fn a_dry_run_lists_the_objects_and_changes_nothing() {
     run(async {
         let (inner, volume) = new_volume().await;
         for tag in 1..3 {
-            write(&volume, 0, LARGE, tag).await.unwrap();
-            volume.flush().await.unwrap();
+            overwrite(&volume, tag).await;
         }
         // It polls its index, and compacts.
         volume.close().await.unwrap();
@@ -156,14 +166,11 @@ fn a_dry_run_lists_the_objects_and_changes_nothing() {
 fn what_a_snapshot_needs_is_kept_until_it_is_deleted() {
     run(async {
         let (inner, volume) = new_volume().await;
-        write(&volume, 0, LARGE, 1).await.unwrap();
-        volume.flush().await.unwrap();
+        overwrite(&volume, 1).await;
         snapshot(&stable(&inner), "a").await.unwrap();
-        write(&volume, 0, LARGE, 2).await.unwrap();
-        volume.flush().await.unwrap();
+        overwrite(&volume, 2).await;
         snapshot(&stable(&inner), "b").await.unwrap();
-        write(&volume, 0, LARGE, 3).await.unwrap();
-        volume.flush().await.unwrap();
+        overwrite(&volume, 3).await;
         assert_eq!(collect_at_once(&inner).await.deleted, 0);
         for (text, tag) in [("a", 1), ("b", 2)] {
             let snapshot = open_snapshot(&inner, text).await.unwrap();
@@ -191,8 +198,7 @@ fn what_is_overwritten_in_the_log_alone_is_kept() {
         volume.close().await.unwrap();
         let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
         let volume = open(access(store.clone())).await.unwrap();
-        write(&volume, 0, LARGE, 2).await.unwrap();
-        volume.flush().await.unwrap();
+        overwrite(&volume, 2).await;
         store.cut();
         assert_eq!(collect_at_once(&inner).await.deleted, 0);
         let header = read_header(&stable(&inner)).await.unwrap().header;
@@ -216,8 +222,7 @@ fn what_is_overwritten_in_the_log_alone_is_kept() {
 fn objects_of_a_commit_under_way_are_kept_until_another_writer_has_the_volume() {
     run(async {
         let (inner, volume) = new_volume().await;
-        write(&volume, 0, LARGE, 1).await.unwrap();
-        volume.flush().await.unwrap();
+        overwrite(&volume, 1).await;
         for number in [1, 7] {
             let object = data_object(&inner, number).await;
             inner.put(&object, vec![0; 4096].into()).await.unwrap();
@@ -235,15 +240,9 @@ fn objects_of_a_commit_under_way_are_kept_until_another_writer_has_the_volume() 
 fn a_read_that_finds_no_object_scans_the_index_again() {
     run(async {
         let (inner, volume) = new_volume().await;
-        write(&volume, 0, LARGE, 1).await.unwrap();
-        volume.flush().await.unwrap();
-        let options = VolumeOptions {
-            read_only: true,
-            ..VolumeOptions::default()
-        };
-        let reader = open_with(stable(&inner), &options).await.unwrap();
-        write(&volume, 0, LARGE, 2).await.unwrap();
-        volume.flush().await.unwrap();
+        overwrite(&volume, 1).await;
+        let reader = open_for_reading(stable(&inner)).await.unwrap();
+        overwrite(&volume, 2).await;
         assert_eq!(collect_at_once(&inner).await.deleted, 1);
         assert_eq!(tags(&reader, 0, LARGE).await, vec![2; 100]);
         // An object that is lost is an error all the same.
@@ -266,8 +265,7 @@ fn a_read_of_the_writer_that_is_overtaken_by_a_collection_finds_what_was_written
             .unwrap();
         let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
         let volume = open(access(store.clone())).await.unwrap();
-        write(&volume, 0, LARGE, 1).await.unwrap();
-        volume.flush().await.unwrap();
+        overwrite(&volume, 1).await;
         let before = store.data_reads();
         let (writer, collected) = (volume.clone(), inner.clone());
         store.before_request(0, async move {
@@ -287,8 +285,7 @@ fn a_volume_that_was_deleted_meanwhile_leaves_no_record() {
         for after in 0..200 {
             let (inner, volume) = new_volume().await;
             for tag in 1..3 {
-                write(&volume, 0, LARGE, tag).await.unwrap();
-                volume.flush().await.unwrap();
+                overwrite(&volume, tag).await;
             }
             let stable_access = stable(&inner);
             let first = collect_at(&stable_access, Duration::ZERO, false).await;

@@ -14,11 +14,11 @@ use super::collection::{collect_at, remove_expiring, unreferenced};
 use super::play_all;
 use super::snapshots::{COUNT, assert_clean, name, names, open_snapshot, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
-use super::volume::{SIZE, access, new_volume, open, open_with, run, stable, tags, write};
+use super::volume::{SIZE, access, new_volume, open, open_for_reading, run, stable, tags, write};
 use crate::admin::{create_on, delete_on, delete_snapshot_on};
 use crate::collection_plan::AGE;
 use crate::error::BucketError;
-use crate::volume::{BucketVolume, VolumeOptions};
+use crate::volume::BucketVolume;
 
 /// Worlds of a test run.
 const WORLDS: u64 = 16;
@@ -185,11 +185,7 @@ impl World {
     async fn play(&mut self) {
         create_on(stable(&self.inner), SIZE).await.unwrap();
         let begin = clock::now();
-        let options = VolumeOptions {
-            read_only: true,
-            ..VolumeOptions::default()
-        };
-        let reader = open_with(stable(&self.inner), &options).await.unwrap();
+        let reader = open_for_reading(stable(&self.inner)).await.unwrap();
         for _ in 0..3 {
             let store = self.store();
             let volume = open(access(store.clone())).await.unwrap();

@@ -55,6 +55,14 @@ pub(super) async fn open_with(
     open_on(access, options, tokio::runtime::Handle::current()).await
 }
 
+pub(super) async fn open_for_reading(access: StoreAccess) -> Result<BucketVolume, BucketError> {
+    let options = VolumeOptions {
+        read_only: true,
+        ..VolumeOptions::default()
+    };
+    open_with(access, &options).await
+}
+
 /// A store with a volume, open.
 pub(super) async fn new_volume() -> (Arc<InMemory>, BucketVolume) {
     let inner = Arc::new(InMemory::new());
@@ -359,11 +367,7 @@ fn a_store_that_ignores_conditions_is_read_and_never_written() {
             matches!(error, BucketError::ConditionalPut { .. }),
             "{error}"
         );
-        let options = VolumeOptions {
-            read_only: true,
-            ..VolumeOptions::default()
-        };
-        let reader = open_with(store(), &options).await.unwrap();
+        let reader = open_for_reading(store()).await.unwrap();
         assert_eq!(tags(&reader, 0, 2).await, [1, 0]);
         let error = write(&reader, 0, 1, 2).await.unwrap_err();
         assert_eq!(error.errno, Errno::NotPermitted);

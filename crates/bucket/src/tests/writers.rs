@@ -11,10 +11,9 @@ use object_store::memory::InMemory;
 use super::play_all;
 use super::snapshots::{assert_clean, names, open_snapshot, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
-use super::volume::{SIZE, access, new_volume, open, open_with, run, stable, tags, write};
+use super::volume::{SIZE, access, new_volume, open, open_for_reading, run, stable, tags, write};
 use crate::admin::create_on;
 use crate::error::BucketError;
-use crate::volume::VolumeOptions;
 
 /// Worlds of a test run.
 const WORLDS: u64 = 60;
@@ -62,11 +61,7 @@ fn a_reader_takes_nothing_from_the_writer() {
         let (inner, writer) = new_volume().await;
         write(&writer, 0, 100, 1).await.unwrap();
         writer.flush().await.unwrap();
-        let options = VolumeOptions {
-            read_only: true,
-            ..VolumeOptions::default()
-        };
-        let reader = open_with(stable(&inner), &options).await.unwrap();
+        let reader = open_for_reading(stable(&inner)).await.unwrap();
         assert_eq!(tags(&reader, 99, 2).await, [1, 0]);
         write(&writer, 0, 1, 2).await.unwrap();
         writer.flush().await.unwrap();
@@ -138,11 +133,7 @@ fn a_volume_with_tables_more_than_an_hour_ahead_is_read_and_not_written() {
             assert!((7100..7300).contains(seconds), "{error}");
             assert!(error.next().is_some_and(|next| next.contains("clock")));
         }
-        let options = VolumeOptions {
-            read_only: true,
-            ..VolumeOptions::default()
-        };
-        let reader = open_with(stable(&inner), &options).await.unwrap();
+        let reader = open_for_reading(stable(&inner)).await.unwrap();
         assert_eq!(tags(&reader, 0, 1).await, [1]);
     });
 }

@@ -63,8 +63,7 @@ impl IndexCheckpoints<'_> {
 
     /// Removes SlateDB's checkpoints of this index, that of a clone, from the indexes of its origins. There may be no index.
     pub(crate) async fn unpin_origins(&self) -> Result<(), BucketError> {
-        let read = self.admin.read_manifest(None);
-        let manifest = self.limited("read the manifest of", read).await?;
+        let manifest = self.manifest().await?;
         let origins = manifest.iter().flat_map(|found| found.external_dbs());
         for origin in origins {
             let Some(checkpoint) = origin.final_checkpoint_id else {
@@ -88,8 +87,7 @@ impl IndexCheckpoints<'_> {
     async fn read_clones(
         &self,
     ) -> Result<(Vec<(CloneRecord, Checkpoint)>, Vec<Checkpoint>), BucketError> {
-        let read = self.admin.read_manifest(None);
-        let manifest = self.limited("read the manifest of", read).await?;
+        let manifest = self.manifest().await?;
         let all = manifest.map_or_else(Vec::new, |found| found.checkpoints().clone());
         let clones = all.iter().filter_map(|checkpoint| {
             let record = CloneRecord::decode(checkpoint.name.as_deref()?)?;

@@ -224,11 +224,15 @@ fn behind_change(
         return Err(error);
     };
     let behind = clock.set_behind(last).ok_or(error)?;
+    warn_of_clock(access);
+    Ok(behind)
+}
+
+fn warn_of_clock(access: &StoreAccess) {
     tracing::warn!(
         "{}: the clock of the last writer was ahead of this machine's",
         access.uri
     );
-    Ok(behind)
 }
 
 /// A clock behind the tables of the index, where this one is before them.
@@ -244,10 +248,7 @@ fn behind_tables(
         uri: access.uri.clone(),
         seconds,
     })?;
-    tracing::warn!(
-        "{}: the clock of the last writer was ahead of this machine's",
-        access.uri
-    );
+    warn_of_clock(access);
     Ok(Some(behind))
 }
 

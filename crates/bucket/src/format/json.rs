@@ -1,0 +1,25 @@
+//! Objects that are JSON: what they are (`format`) and of which version comes first, since another version may have other fields. Pure.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// As the bytes of an object.
+///
+/// # Panics
+/// `of` has what JSON does not, such as a map with keys that are no text.
+pub(super) fn to_bytes(of: &impl Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(of).expect("text and numbers are JSON");
+    bytes.push(b'\n');
+    bytes
+}
+
+/// The JSON of these bytes, and its version. `Err`: why it is none of this format.
+pub(super) fn versioned(bytes: &[u8], format: &str) -> Result<(Value, u64), String> {
+    let json: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if json["format"] != format {
+        return Err(format!("its format is not {format:?}"));
+    }
+    let version = json["version"].as_u64();
+    let version = version.ok_or_else(|| "it has no version".to_owned())?;
+    Ok((json, version))
+}
