@@ -126,7 +126,7 @@ fn pages(outboard: &Path) -> Result<PathBuf> {
     let mut example = match shell::built(STORE_EXAMPLE) {
         Some(built) => Command::new(built),
         None => {
-            let mut cargo = shell::cargo(["run", "--quiet", "--package", "lab"]);
+            let mut cargo = shell::cargo(["run", "--quiet"]);
             cargo.args(["--example", STORE_EXAMPLE, "--"]);
             cargo
         }

@@ -34,13 +34,10 @@ pub(crate) fn install() -> Result<bool> {
     Ok(are_all_there)
 }
 
-/// What is built with the feature `bucket`. The same packages in each command: other ones would have their dependencies built once more,
-/// with other features.
-pub(crate) const WITH_BUCKET: [&str; 3] = [
-    "--package=bucket",
-    "--package=outboard",
-    "--features=bucket/store,outboard/bucket",
-];
+/// Selects everything with volumes on object stores. The whole workspace, as in the steps without them, so that most of what is compiled
+/// is the same: see the package `same-features`.
+pub(crate) const WITH_BUCKET: [&str; 2] =
+    ["--workspace", "--features=bucket/store,outboard/bucket"];
 
 fn versitygw(bin: &Path) -> Result<()> {
     if bin.join("versitygw").exists() {

@@ -79,7 +79,8 @@ pub(crate) fn build() -> Result<PathBuf> {
     if let Some(built) = built("outboard") {
         return Ok(built.to_owned());
     }
-    run(&mut cargo(["build", "--package", "outboard"]))?;
+    // The workspace's features, as the tests have them.
+    run(&mut cargo(["build", "--bin=outboard"]))?;
     Ok(target().join("debug/outboard"))
 }
 

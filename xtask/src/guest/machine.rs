@@ -18,8 +18,8 @@ use super::host::HostPart;
 use super::image::{self, Image};
 use super::rootfs;
 use super::script::{self, BinaryUse, Disk, GuestCommand, Served};
-use crate::clock;
 use crate::servers::{Launcher, Server, Serving, free_port};
+use crate::{clock, process};
 
 /// How many lines of the console are shown when a script failed.
 const SHOWN_LINES: usize = 60;
@@ -40,8 +40,8 @@ pub(super) struct Job<'a> {
     pub(super) folder: &'a Path,
 }
 
-/// Runs a script to its end; anything but exit status 0 is an error.
-pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
+/// Runs a script to its end; anything but exit status 0 is an error. Returns the processor time that QEMU took, in seconds.
+pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<f64> {
     let wants = script::wants(job.script)?;
     let binary = job.binary.filter(|_| wants.outboard == BinaryUse::Guest);
     let mut hosts = Hosts::start(job, &wants.servers, binary)?;
@@ -79,6 +79,7 @@ pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
         &mut console,
         wants.timeout_s,
     );
+    let cpu_seconds = process::cpu_seconds(machine.qemu.id()).unwrap_or_default();
     drop(machine);
     let outcome = outcome.and_then(|()| hosts.check());
     std::fs::write(job.folder.join("console.log"), console.join("\n"))?;
@@ -93,7 +94,8 @@ pub(super) fn run(image: &Image, job: &Job<'_>) -> Result<()> {
             tail(job.name, &shown)
         );
     }
-    outcome.with_context(|| format!("the console ended with: {}", ending(&console)))
+    outcome.with_context(|| format!("the console ended with: {}", ending(&console)))?;
+    Ok(cpu_seconds)
 }
 
 /// What the script's environment has.

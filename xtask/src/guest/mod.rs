@@ -123,10 +123,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         lab::build(&folder, binary.context("there is no binary to measure")?)
     });
     let run = |test: &GuestTest| match test.kind {
-        TestKind::Script(ref path) => one(args, &image, binary.as_deref(), path, &test.name),
+        TestKind::Script(ref path) => {
+            one(args, &image, binary.as_deref(), path, &test.name).map(Some)
+        }
         TestKind::InLab(test) => {
             let guest = in_lab.as_ref().map_err(|error| anyhow!("{error:#}"))?;
-            (test.run)(guest, &folder)
+            (test.run)(guest, &folder).map(|()| None)
         }
     };
     pool::run(tests, pool::at_once(), run, |test, took, outcome| {
@@ -142,11 +144,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Prints how a test ended; returns its name and its error when it failed.
-fn log_outcome(name: &str, took: Duration, outcome: &Result<()>) -> Option<String> {
+/// Prints how a test ended, and the processor time of its machine where that is known; returns its name and its error when it
+/// failed.
+fn log_outcome(name: &str, took: Duration, outcome: &Result<Option<f64>>) -> Option<String> {
     match outcome {
-        Ok(()) => {
-            println!("guest {name}: ok, {:.1} s", took.as_secs_f64());
+        Ok(cpu_seconds) => {
+            let cpu = cpu_seconds.map(|seconds| format!(", {seconds:.1} s of processor time"));
+            let took = took.as_secs_f64();
+            println!("guest {name}: ok, {took:.1} s{}", cpu.unwrap_or_default());
             None
         }
         Err(error) => {
@@ -162,7 +167,7 @@ fn one(
     binary: Option<&Path>,
     path: &Path,
     name: &str,
-) -> Result<()> {
+) -> Result<f64> {
     let script = read(path)?;
     let folder = shell::target().join("guest/run").join(name);
     std::fs::remove_dir_all(&folder).ok();
@@ -188,10 +193,10 @@ fn one(
         launcher: &launcher,
         folder: &folder,
     };
-    machine::run(image, &job)?;
+    let cpu_seconds = machine::run(image, &job)?;
     // The images are sparse but many; what a failure needs is kept, what a success leaves is not.
     std::fs::remove_dir_all(&folder).ok();
-    Ok(())
+    Ok(cpu_seconds)
 }
 
 /// The tests that were chosen; those that may take longest come first, so that none of them is alone at the end.

@@ -27,11 +27,11 @@ pub(super) fn at_once() -> usize {
 /// # Panics
 ///
 /// Where a test panicked, once all others have ended.
-pub(super) fn run<T: Send>(
+pub(super) fn run<T: Send, R: Send>(
     tests: Vec<T>,
     at_once: usize,
-    test: impl Fn(&T) -> Result<()> + Sync,
-    mut report: impl FnMut(&T, Duration, Result<()>),
+    test: impl Fn(&T) -> Result<R> + Sync,
+    mut report: impl FnMut(&T, Duration, Result<R>),
 ) -> Result<()> {
     let waiting = Mutex::new(VecDeque::from(tests));
     let next = || {

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use super::pool::REQUIRE_ALL;
 use super::selection::Selection;
 use crate::shell;
 
@@ -53,18 +54,7 @@ pub(super) struct Built {
 
 /// Builds what is selected with cargo's progress.
 pub(super) fn build(selection: &Selection) -> Result<Built> {
-    let mut command = shell::cargo([
-        "test",
-        "--no-run",
-        "--message-format=json-render-diagnostics",
-    ]);
-    command.args(selection.arguments()).stdin(Stdio::null());
-    let output = command.stderr(Stdio::inherit()).output();
-    let output = output.with_context(|| format!("cannot start {}", shell::words(&command)))?;
-    if !output.status.success() {
-        bail!("{} ended with {}", shell::words(&command), output.status);
-    }
-    let messages = String::from_utf8_lossy(&output.stdout);
+    let messages = messages(&selection.arguments())?;
     let mut binaries = parse(&messages);
     for binary in &mut binaries {
         binary.size = std::fs::metadata(&binary.path)?.len();
@@ -76,6 +66,45 @@ pub(super) fn build(selection: &Selection) -> Result<Built> {
         tests: binaries,
         programs: programs(&messages),
     })
+}
+
+/// Runs tests of programs that are built with `arguments`, one program after the other: of each that is named, those with a part
+/// of their names in its list, or all where it is empty.
+pub(crate) fn run_chosen(
+    arguments: &[&str],
+    chosen: &[(&str, &[&str])],
+    is_strict: bool,
+) -> Result<()> {
+    let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
+    let binaries = parse(&messages(&arguments)?);
+    for (name, parts) in chosen {
+        let binary = binaries.iter().find(|binary| binary.name == *name);
+        let binary = binary.with_context(|| format!("{name} was not built"))?;
+        let mut tests = Command::new(&binary.path);
+        tests.args(*parts).current_dir(&binary.folder);
+        tests.env("CARGO_MANIFEST_DIR", &binary.folder);
+        if is_strict {
+            tests.env(REQUIRE_ALL, "1");
+        }
+        shell::run(&mut tests)?;
+    }
+    Ok(())
+}
+
+/// What cargo reports of the tests that it builds with `arguments`.
+fn messages(arguments: &[String]) -> Result<String> {
+    let mut command = shell::cargo([
+        "test",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
+    command.args(arguments).stdin(Stdio::null());
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot start {}", shell::words(&command)))?;
+    if !output.status.success() {
+        bail!("{} ended with {}", shell::words(&command), output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The tests of a program with `part` in their names.

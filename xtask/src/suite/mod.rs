@@ -19,6 +19,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use self::binary::Binary;
+pub(crate) use self::binary::run_chosen;
 pub(crate) use self::pool::{BINARY, REQUIRE_ALL};
 use self::pool::{Limits, Task};
 use self::report::Report;

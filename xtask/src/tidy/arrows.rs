@@ -38,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("crates/testkit", &["engine", "block"]),
     ("tests", &["testkit"]),
     ("xtask", &[]),
+    ("xtask/same-features", &[]),
 ];
 
 /// Where the arrows are drawn for readers.
