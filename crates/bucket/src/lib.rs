@@ -10,7 +10,8 @@
 //! * `BucketVolume` is an open volume, or a snapshot of one, a [`block::BlockDevice`]; `volume/` has its requests and commits.
 //! * `create()`, `status()`, `grow()`, `check()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`
 //!   are the commands.
-//! * `format/`, `run_map`, `dirty`, `flush_plan`, `read_plan` and `collection_plan` are pure.
+//! * `volume_figures()` has what the open volumes of the process requested of their stores.
+//! * `format/`, `figures`, `run_map`, `dirty`, `flush_plan`, `read_plan` and `collection_plan` are pure.
 //!
 //! # Invariants
 //!
@@ -45,6 +46,7 @@ mod committer;
 mod dirty;
 #[cfg(feature = "store")]
 mod error;
+mod figures;
 mod flush_plan;
 mod format;
 mod read_plan;
@@ -69,6 +71,7 @@ pub use self::admin::{
 };
 #[cfg(feature = "store")]
 pub use self::error::{BucketError, VolumeFailure};
+pub use self::figures::{OperationFigures, StoreOperation, VolumeFigures};
 pub use self::format::{
     CollectionFormatError, EntryFormatError, HeaderFormatError, MetaFormatError,
 };
@@ -77,4 +80,4 @@ pub use self::snapshot_name::{SnapshotName, SnapshotNameError, SnapshotUri, Volu
 pub use self::store::StoreOptions;
 pub use self::uri::{BucketUri, BucketUriError, SCHEMES};
 #[cfg(feature = "store")]
-pub use self::volume::{BucketVolume, VolumeOptions, close_all};
+pub use self::volume::{BucketVolume, VolumeOptions, close_all, volume_figures};

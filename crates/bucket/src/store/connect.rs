@@ -17,6 +17,7 @@ use object_store::local::LocalFileSystem;
 use object_store::{Certificate, ClientOptions, ObjectStore, RetryConfig};
 
 use super::conflict_filter::ConflictFilter;
+use super::request_meter::{RequestCounts, RequestMeter};
 use crate::error::BucketError;
 use crate::format::{Names, Origin, VolumeHeader};
 use crate::uri::BucketUri;
@@ -46,6 +47,8 @@ pub(crate) struct StoreAccess {
     pub(crate) base: String,
     /// The store.
     pub(crate) store: Arc<dyn ObjectStore>,
+    /// What was requested of it.
+    pub(crate) requests: Arc<RequestCounts>,
     /// The objects of the volume.
     pub(crate) names: Names,
 }
@@ -74,16 +77,26 @@ impl StoreAccess {
                 (s3(bucket, &text, options)?, format!("s3://{bucket}/"))
             }
         };
-        Ok(Self {
-            uri: text,
-            base,
-            store,
-            names: Names::new(root),
-        })
+        Ok(Self::new(text, base, store, root))
     }
-}
 
-impl StoreAccess {
+    /// The store with its requests counted, and the names of the volume in `root`.
+    pub(crate) fn new(
+        uri: String,
+        base: String,
+        store: Arc<dyn ObjectStore>,
+        root: String,
+    ) -> Self {
+        let requests = Arc::new(RequestCounts::default());
+        Self {
+            uri,
+            base,
+            store: Arc::new(RequestMeter::new(store, requests.clone())),
+            requests,
+            names: Names::new(root),
+        }
+    }
+
     /// The same, with the objects of this volume.
     pub(crate) fn of(&self, header: &VolumeHeader) -> Self {
         Self {

@@ -4,6 +4,7 @@ mod conflict_filter;
 mod connect;
 mod header;
 mod probe;
+mod request_meter;
 mod retry;
 
 #[cfg(test)]
@@ -14,4 +15,5 @@ pub(crate) use self::connect::install_tls;
 pub(crate) use self::connect::{StoreAccess, shares_store};
 pub(crate) use self::header::{FoundHeader, create_header, decode_header, read_header};
 pub(crate) use self::probe::probe;
+pub(crate) use self::request_meter::{RequestCounts, RequestMeter};
 pub(crate) use self::retry::{RetryPolicy, retry};

@@ -1,7 +1,7 @@
 //! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `uri`; with the feature `store` `volume` (the contract), `worlds`
 //! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands), `snapshots`, `snapshot_cuts` and
-//! `snapshot_worlds`, `clones`, `clone_cuts` and `clone_worlds`, `collection` and `collection_cuts` (`collection_plans`: pure), `s3` (servers of
-//! two makes).
+//! `snapshot_worlds`, `clones`, `clone_cuts` and `clone_worlds`, `collection` and `collection_cuts` (`collection_plans`: pure), `figures` (requests are
+//! counted), `s3` (servers of two makes).
 
 #[cfg(feature = "store")]
 mod admin;
@@ -17,6 +17,8 @@ mod collection;
 mod collection_cuts;
 mod collection_plans;
 mod dirty;
+#[cfg(feature = "store")]
+mod figures;
 mod plans;
 #[cfg(feature = "store")]
 mod s3;

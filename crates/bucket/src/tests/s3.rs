@@ -15,7 +15,7 @@ use crate::admin::{
     delete_on, delete_snapshot_on, grow_on, status_on,
 };
 use crate::error::BucketError;
-use crate::format::{BLOCK, Names, RUN};
+use crate::format::{BLOCK, RUN};
 use crate::snapshot_name::SnapshotName;
 use crate::store::{ConflictFilter, StoreAccess, install_tls};
 
@@ -37,14 +37,13 @@ fn access(port: u16) -> StoreAccess {
         .with_client_options(ClientOptions::new().with_allow_http(true))
         .with_retry(retries)
         .build();
-    StoreAccess {
-        uri: "test:s3".to_owned(),
-        base: "test:".to_owned(),
-        store: Arc::new(ConflictFilter(Arc::new(
-            store.expect("a complete configuration"),
-        ))),
-        names: Names::new("lab/volume".to_owned()),
-    }
+    let store = Arc::new(store.expect("a complete configuration"));
+    StoreAccess::new(
+        "test:s3".to_owned(),
+        "test:".to_owned(),
+        Arc::new(ConflictFilter(store)),
+        "lab/volume".to_owned(),
+    )
 }
 
 /// From its creation to its end: commits of both kinds, servers that end without a close, a takeover, and each command.

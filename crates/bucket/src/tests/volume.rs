@@ -14,7 +14,7 @@ use super::unstable_store::{Faults, UnstableStore};
 use super::{block_of, blocks, tag_of};
 use crate::admin::{create_on, status_on};
 use crate::error::BucketError;
-use crate::format::{BLOCK, Names, RUN};
+use crate::format::{BLOCK, RUN};
 use crate::store::{ConflictFilter, StoreAccess};
 use crate::volume::{BucketVolume, VolumeOptions, open_on};
 
@@ -27,12 +27,12 @@ pub(super) fn stable(inner: &Arc<InMemory>) -> StoreAccess {
 }
 
 pub(super) fn access(store: Arc<UnstableStore>) -> StoreAccess {
-    StoreAccess {
-        uri: "test:volume".to_owned(),
-        base: "test:".to_owned(),
-        store: Arc::new(ConflictFilter(store)),
-        names: Names::new("lab/volume".to_owned()),
-    }
+    StoreAccess::new(
+        "test:volume".to_owned(),
+        "test:".to_owned(),
+        Arc::new(ConflictFilter(store)),
+        "lab/volume".to_owned(),
+    )
 }
 
 /// Runs a test on a runtime whose time passes at once.

@@ -1,4 +1,4 @@
-//! The end of a volume: its changes are committed and its index is closed.
+//! The volumes that are open in this process: their figures, and their end, at which changes are committed and the index is closed.
 //!
 //! # Invariants
 //!
@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use super::index::IndexHandle;
 use super::{BucketVolume, VolumeShared};
 use crate::error::{BucketError, VolumeFailure};
+use crate::figures::VolumeFigures;
 
 /// How long all volumes of a process may take to be closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -98,6 +99,17 @@ pub(super) async fn refuse_own(uri: &str) -> Result<(), BucketError> {
     Ok(())
 }
 
+/// The volumes of this process that are open, and what they have requested of their stores.
+#[must_use]
+pub fn volume_figures() -> Vec<VolumeFigures> {
+    let open: Vec<Arc<VolumeShared>> = {
+        let all = open_volumes();
+        let open = all.iter().filter(|one| one.guard.strong_count() > 0);
+        open.filter_map(|one| one.shared.upgrade()).collect()
+    };
+    open.iter().map(|shared| shared.figures()).collect()
+}
+
 impl BucketVolume {
     /// Commits all changes and closes the volume: no later request is answered. After the last request.
     ///
@@ -109,6 +121,12 @@ impl BucketVolume {
             uri: self.uri().to_owned(),
             source,
         })
+    }
+
+    /// What it has requested of its store since it was opened.
+    #[must_use]
+    pub fn figures(&self) -> VolumeFigures {
+        self.shared.figures()
     }
 
     /// Where it is.
@@ -127,6 +145,23 @@ impl BucketVolume {
 impl VolumeShared {
     fn is_writer(&self) -> bool {
         matches!(self.index, IndexHandle::Writer(_))
+    }
+
+    fn figures(&self) -> VolumeFigures {
+        let (failure, unwritten) = {
+            let memory = self.memory();
+            (memory.failure().map(ToString::to_string), memory.cost())
+        };
+        let (received, sent) = self.access.requests.bytes();
+        VolumeFigures {
+            uri: self.access.uri.clone(),
+            is_writer: self.is_writer(),
+            failure,
+            unwritten,
+            received,
+            sent,
+            operations: self.access.requests.figures(),
+        }
     }
 
     async fn close(self: &Arc<Self>) -> Result<(), VolumeFailure> {

@@ -43,7 +43,7 @@ use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use self::checkpoints::{FoundSnapshot, IndexCheckpoints};
 use self::close::CloseGuard;
-pub use self::close::close_all;
+pub use self::close::{close_all, volume_figures};
 pub(crate) use self::index::{IndexHandle, ScanError};
 use self::memory::VolumeMemory;
 pub(crate) use self::open::{open_checkpoint, open_on, open_reader, open_snapshot, open_tables};

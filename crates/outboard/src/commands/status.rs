@@ -5,6 +5,7 @@ use nbd::server::{ClientDiskFigures, ExportFigures, Figures, Op};
 use serde::Serialize;
 
 use crate::arrays::show;
+use crate::buckets;
 use crate::caches::report::CacheReport;
 use crate::control::{self, ServerStatus};
 use crate::failure::Failure;
@@ -94,6 +95,7 @@ fn server(server: &ServerStatus) -> String {
     parts.extend(server.snapshots.iter().map(SnapshotReport::line));
     parts.extend(server.moves.iter().map(MoveReport::line));
     parts.extend(server.caches.iter().map(CacheReport::line));
+    parts.extend(server.bucket_volumes.iter().map(buckets::line));
     let clients: Vec<_> = exports.iter().flat_map(client_rows).collect();
     if !clients.is_empty() {
         let head = CLIENT_HEAD.map(str::to_owned);

@@ -25,6 +25,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use bucket::VolumeFigures;
 use nbd::server::ServerFigures;
 use serde::{Deserialize, Serialize};
 
@@ -227,6 +228,9 @@ pub(crate) struct ServerStatus {
     /// The cache files that are open.
     #[serde(default)]
     pub(crate) caches: Vec<CacheReport>,
+    /// The volumes on object stores that are open.
+    #[serde(default)]
+    pub(crate) bucket_volumes: Vec<VolumeFigures>,
 }
 
 /// What a reload, or a command, did, by names of exports.

@@ -74,6 +74,7 @@ fn input(count: u64, clients: Vec<ClientFigures>) -> PageInput {
             snapshots: Vec::new(),
             moves: Vec::new(),
             caches: Vec::new(),
+            bucket_volumes: Vec::new(),
         },
         outlines: BTreeMap::new(),
         groups: Vec::new(),

@@ -6,6 +6,7 @@
 //!   lock of an export's list of clients, for as long as its figures are copied.
 
 mod arrays;
+mod buckets;
 mod caches;
 mod remotes;
 mod snapshots;
@@ -70,14 +71,15 @@ fn answer(
         headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Ok(response);
     }
-    *response.body_mut() = text::of(
-        &control.figures(),
-        &sources.arrays.reports(),
-        &sources.snapshots.reports(),
-        &sources.snapshots.moves(),
-        &crate::caches::status(),
-        &crate::remotes::reports(),
-    );
+    let reports = text::Reports {
+        arrays: sources.arrays.reports(),
+        snapshots: sources.snapshots.reports(),
+        moves: sources.snapshots.moves(),
+        caches: crate::caches::status(),
+        remotes: crate::remotes::reports(),
+        volumes: crate::buckets::figures(),
+    };
+    *response.body_mut() = text::of(&control.figures(), &reports);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));
     Ok(response)

@@ -11,7 +11,7 @@ use nbd::server::{
     WritersFigures,
 };
 
-use super::text;
+use super::text::{self, Reports};
 use crate::arrays::loss_report::LossReport;
 use crate::arrays::report::{MemberHealth, PauseReport, SyncOperation, SyncReport};
 use crate::http_thread;
@@ -111,7 +111,7 @@ fn read(text: &str) -> HashMap<String, f64> {
 
 #[test]
 fn the_text_follows_the_format_and_has_the_figures() {
-    let samples = read(&text::of(&figures(), &[], &[], &[], &[], &[]));
+    let samples = read(&text::of(&figures(), &Reports::default()));
     let labels = "export=\"a \\\"b\\\"\\\\\\nc\",command=\"read\"";
     let value = |series: String| samples[&series];
     let writer = "outboard_export_writer_generation{export=\"a \\\"b\\\"\\\\\\nc\"}";
@@ -137,7 +137,7 @@ fn the_text_follows_the_format_and_has_the_figures() {
 
 #[test]
 fn overlays_of_clients_are_counted_where_there_are_some() {
-    let samples = read(&text::of(&figures(), &[], &[], &[], &[], &[]));
+    let samples = read(&text::of(&figures(), &Reports::default()));
     for (name, expected) in [
         ("overlays", 1.0),
         ("overlays_older", 1.0),
@@ -149,7 +149,7 @@ fn overlays_of_clients_are_counted_where_there_are_some() {
     }
     let mut without = figures();
     without.exports[0].client_disks = None;
-    assert!(!text::of(&without, &[], &[], &[], &[], &[]).contains("overlay"));
+    assert!(!text::of(&without, &Reports::default()).contains("overlay"));
 }
 
 fn get(address: SocketAddr, request: &str) -> String {
@@ -220,7 +220,13 @@ fn arrays_have_metrics_of_their_members_and_syncs() {
         seconds_left: None,
         mismatches: 0,
     });
-    let samples = read(&text::of(&figures(), &[array], &[], &[], &[], &[]));
+    let samples = read(&text::of(
+        &figures(),
+        &Reports {
+            arrays: vec![array],
+            ..Reports::default()
+        },
+    ));
     let labels = "array=\"media\",uuid=\"00112233:44556677:8899aabb:ccddeeff\",export=\"films\"";
     let value =
         |name: &str, more: &str| samples[&format!("outboard_array_{name}{{{labels}{more}}}")];
@@ -235,7 +241,7 @@ fn arrays_have_metrics_of_their_members_and_syncs() {
     assert_eq!(value("reshape_paused", ""), 0.0);
     assert_eq!(value("reshape_lost_places", ""), 0.0);
     assert_eq!(value("reshape_lost_bytes", ""), 0.0);
-    assert!(!text::of(&figures(), &[], &[], &[], &[], &[]).contains("outboard_array"));
+    assert!(!text::of(&figures(), &Reports::default()).contains("outboard_array"));
 }
 
 #[test]
@@ -250,7 +256,13 @@ fn a_reshape_that_is_paused_has_metrics_of_that_and_of_what_is_lost() {
         places: 2,
         bytes: 12 << 10,
     };
-    let samples = read(&text::of(&figures(), &[array], &[], &[], &[], &[]));
+    let samples = read(&text::of(
+        &figures(),
+        &Reports {
+            arrays: vec![array],
+            ..Reports::default()
+        },
+    ));
     let labels = "array=\"media\",uuid=\"00112233:44556677:8899aabb:ccddeeff\",export=\"films\"";
     let value = |name: &str| samples[&format!("outboard_array_reshape_{name}{{{labels}}}")];
     assert_eq!(value("paused"), 1.0);
@@ -272,7 +284,13 @@ fn snapshots_have_their_stores_in_bytes() {
         per_mille: Some(800),
         chunk: 4096,
     };
-    let samples = read(&text::of(&figures(), &[], &[snapshot], &[], &[], &[]));
+    let samples = read(&text::of(
+        &figures(),
+        &Reports {
+            snapshots: vec![snapshot],
+            ..Reports::default()
+        },
+    ));
     let labels = "group=\"vg0\",snapshot=\"before\",origin=\"media\"";
     let value = |name: &str| samples[&format!("outboard_snapshot_{name}{{{labels}}}")];
     assert_eq!(value("store_size_bytes"), 5000.0);
@@ -291,11 +309,17 @@ fn moves_of_extents_have_their_bytes() {
         bytes: 4096,
         copied: 1024,
     };
-    let samples = read(&text::of(&figures(), &[], &[], &[report], &[], &[]));
+    let samples = read(&text::of(
+        &figures(),
+        &Reports {
+            moves: vec![report],
+            ..Reports::default()
+        },
+    ));
     let value = |name: &str| samples[&format!("outboard_volume_move_{name}{{group=\"vg0\"}}")];
     assert_eq!((value("bytes"), value("copied_bytes")), (4096.0, 1024.0));
     assert_eq!((value("running"), value("failed")), (1.0, 0.0));
-    assert!(!text::of(&figures(), &[], &[], &[], &[], &[]).contains("volume_move"));
+    assert!(!text::of(&figures(), &Reports::default()).contains("volume_move"));
 }
 
 #[test]
@@ -308,7 +332,13 @@ fn a_cache_file_has_its_figures_and_a_server_without_one_has_none() {
         failure: Some("broken".to_owned()),
         ..nodes::CacheStatus::default()
     };
-    let text = text::of(&figures(), &[], &[], &[], &[cache], &[]);
+    let text = text::of(
+        &figures(),
+        &Reports {
+            caches: vec![cache],
+            ..Reports::default()
+        },
+    );
     let labels = r#"{file="/var/cache/a \"b\".outboard"}"#;
     for (name, value) in [
         ("outboard_cache_hits_total", 5),
@@ -319,7 +349,7 @@ fn a_cache_file_has_its_figures_and_a_server_without_one_has_none() {
         let line = format!("{name}{labels} {value}");
         assert!(text.lines().any(|found| found == line), "{line}");
     }
-    assert!(!text::of(&figures(), &[], &[], &[], &[], &[]).contains("outboard_cache"));
+    assert!(!text::of(&figures(), &Reports::default()).contains("outboard_cache"));
 }
 
 #[test]
@@ -331,7 +361,13 @@ fn remote_disks_have_metrics_of_their_servers() {
         unreachable_for: Duration::from_millis(1500),
         ..crate::remotes::RemoteReport::default()
     };
-    let samples = read(&text::of(&figures(), &[], &[], &[], &[], &[remote]));
+    let samples = read(&text::of(
+        &figures(),
+        &Reports {
+            remotes: vec![remote],
+            ..Reports::default()
+        },
+    ));
     let value = |name: &str, more: &str| {
         samples[&format!("outboard_remote_{name}{{disk=\"nbd://a,b/x\"{more}}}")]
     };
@@ -340,4 +376,40 @@ fn remote_disks_have_metrics_of_their_servers() {
     assert_eq!(value("server_changes_total", ""), 3.0);
     assert_eq!(value("unreachable_seconds_total", ""), 1.5);
     assert_eq!(value("unreachable", ""), 0.0);
+}
+
+#[test]
+fn a_volume_on_an_object_store_has_its_requests() {
+    let get = bucket::OperationFigures {
+        operation: bucket::StoreOperation::Get,
+        requests: 5,
+        failures: 1,
+        nanos: 1_500_000_000,
+    };
+    let volume = |is_writer| bucket::VolumeFigures {
+        uri: "s3://disks/root".to_owned(),
+        is_writer,
+        failure: is_writer.then(|| "lost".to_owned()),
+        unwritten: 7,
+        received: 8,
+        sent: 9,
+        operations: vec![get],
+    };
+    let reports = Reports {
+        volumes: vec![volume(true), volume(false), volume(false)],
+        ..Reports::default()
+    };
+    let samples = read(&text::of(&figures(), &reports));
+    let value = |name: &str, of: &str, more: &str| {
+        samples[&format!("outboard_bucket_{name}{{volume=\"s3://disks/root\",use=\"{of}\"{more}}}")]
+    };
+    let get = ",operation=\"get\"";
+    assert_eq!(value("requests_total", "write", get), 5.0);
+    assert_eq!(value("request_failures_total", "read", get), 2.0);
+    assert_eq!(value("request_seconds_total", "write", get), 1.5);
+    assert_eq!(value("unwritten_bytes", "write", ""), 7.0);
+    assert_eq!(value("received_bytes_total", "write", ""), 8.0);
+    assert_eq!(value("sent_bytes_total", "read", ""), 18.0);
+    assert_eq!(value("failed", "write", ""), 1.0);
+    assert_eq!(value("failed", "read", ""), 0.0);
 }

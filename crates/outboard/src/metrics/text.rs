@@ -9,6 +9,7 @@ use nbd::server::{
     bucket_limit,
 };
 
+use bucket::VolumeFigures;
 use nodes::CacheStatus;
 
 use crate::arrays::report::ArrayReport;
@@ -16,7 +17,8 @@ use crate::remotes::RemoteReport;
 use crate::snapshots::report::SnapshotReport;
 use crate::volume_moves::report::MoveReport;
 
-const NANOS: f64 = 1e9;
+/// In a second.
+pub(super) const NANOS: f64 = 1e9;
 
 /// Text that grows.
 pub(super) struct Text(String);
@@ -54,15 +56,20 @@ impl Text {
 /// Name, kind and help of a metric, and its value for a `T`.
 type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> u64);
 
+/// What has figures besides the exports. A server without one of them has no such metrics.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    pub(super) arrays: Vec<ArrayReport>,
+    pub(super) snapshots: Vec<SnapshotReport>,
+    pub(super) moves: Vec<MoveReport>,
+    pub(super) caches: Vec<CacheStatus>,
+    pub(super) remotes: Vec<RemoteReport>,
+    /// Volumes on object stores.
+    pub(super) volumes: Vec<VolumeFigures>,
+}
+
 /// The whole answer to a scrape.
-pub(super) fn of(
-    figures: &ServerFigures,
-    arrays: &[ArrayReport],
-    snapshots: &[SnapshotReport],
-    moves: &[MoveReport],
-    caches: &[CacheStatus],
-    remotes: &[RemoteReport],
-) -> String {
+pub(super) fn of(figures: &ServerFigures, reports: &Reports) -> String {
     let mut text = Text(String::new());
     server(&mut text, figures);
     exports(&mut text, figures);
@@ -70,11 +77,12 @@ pub(super) fn of(
     overlays(&mut text, figures);
     commands(&mut text, figures);
     latencies(&mut text, figures);
-    super::arrays::write(&mut text, arrays);
-    super::snapshots::write(&mut text, snapshots);
-    super::volume_moves::write(&mut text, moves);
-    super::caches::write(&mut text, caches);
-    super::remotes::write(&mut text, remotes);
+    super::arrays::write(&mut text, &reports.arrays);
+    super::snapshots::write(&mut text, &reports.snapshots);
+    super::volume_moves::write(&mut text, &reports.moves);
+    super::caches::write(&mut text, &reports.caches);
+    super::remotes::write(&mut text, &reports.remotes);
+    super::buckets::write(&mut text, &reports.volumes);
     text.0
 }
 

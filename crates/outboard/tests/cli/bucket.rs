@@ -2,6 +2,7 @@
 
 mod kills;
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -266,6 +267,71 @@ fn clone_of_a_snapshot(place: &Place<'_>, snapshot: &str) {
     );
     place.done(&["bucket", "delete", &clone, "--force"]);
     place.fails(&["bucket", "status", &clone], "there is no volume at");
+}
+
+/// The figures of a server in Prometheus' text format.
+fn metrics(address: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers");
+    text
+}
+
+#[test]
+fn a_server_has_the_requests_of_its_volumes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = Place {
+        folder: folder.path(),
+        prefix: format!("file://{}", folder.path().display()),
+        environment: Vec::new(),
+    };
+    let volume = format!("{}/root", place.prefix);
+    write_image(folder.path());
+    place.done(&["bucket", "create", &volume, "8M"]);
+    let address = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = address.local_addr().expect("it is bound").to_string();
+    let socket = folder.path().join("socket");
+    let listen = format!("unix:{}", socket.display());
+    let arguments = ["serve", &volume, "--listen", &listen, "--metrics", &address];
+    let mut server = Process::start(&mut place.command(&arguments)).expect("it starts");
+    server.wait_for_socket(&socket, LIMIT).expect("it serves");
+    let export = format!("nbd+unix:///?socket={}", socket.display());
+    place.done(&["copy", "image", &export, "--force"]);
+    place.done(&["copy", &export, "copy"]);
+
+    let text = metrics(&address);
+    let value = |name: &str, more: &str| -> u64 {
+        let series = format!("outboard_bucket_{name}{{volume=\"{volume}\",use=\"write\"{more}}} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&series));
+        let line = line.unwrap_or_else(|| panic!("no {series} in {text}"));
+        line.parse().expect("a number")
+    };
+    assert!(value("sent_bytes_total", "") >= 5 << 20, "what is not zero");
+    assert!(value("received_bytes_total", "") >= 5 << 20, "{text}");
+    assert!(value("requests_total", ",operation=\"put\"") > 1, "{text}");
+    assert_eq!(value("request_failures_total", ",operation=\"put\""), 0);
+    assert_eq!(value("unwritten_bytes", ""), 0, "a copy flushes");
+    assert_eq!(value("failed", ""), 0);
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus");
+    let rules = std::fs::read_to_string(rules.join("outboard.rules.yml")).expect("rules");
+    let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+    let names = rules.split(|c| !is_part(c));
+    let mut names = names.filter(|name| name.starts_with("outboard_bucket_"));
+    assert!(names.clone().count() > 1);
+    assert!(names.all(|name| text.contains(&format!("# TYPE {name} "))));
+
+    let status = place.done(&["status"]);
+    let line = format!("volume {volume}: requests ");
+    assert!(status.contains(&line), "{status}");
+    let status = place.done(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).expect("it is JSON");
+    let found = &status["servers"][0]["bucket_volumes"][0];
+    assert_eq!(
+        (&found["uri"], &found["is_writer"]),
+        (&volume.into(), &true.into())
+    );
 }
 
 #[test]

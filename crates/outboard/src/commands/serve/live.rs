@@ -340,6 +340,7 @@ impl Live {
             snapshots: self.snapshots.reports(),
             moves: self.snapshots.moves(),
             caches: caches::reports(),
+            bucket_volumes: crate::buckets::figures(),
         }
     }
 

@@ -1,0 +1,92 @@
+//! [`VolumeFigures`]: what an open volume has requested of its store. Pure.
+
+use serde::{Deserialize, Serialize};
+
+/// Kinds of requests, as stores charge for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreOperation {
+    /// An object, a part of one, or what is known of it.
+    Get,
+    /// An object, a part of one, or a copy.
+    Put,
+    /// A page of up to 1,000 names.
+    List,
+    /// An object that is deleted. Stores may take many of them in one request.
+    Delete,
+}
+
+impl StoreOperation {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Get, Self::Put, Self::List, Self::Delete];
+
+    /// As figures have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+            Self::List => "list",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// Requests of one kind since the volume was opened. What the client repeats by itself after an error counts once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperationFigures {
+    /// Which.
+    pub operation: StoreOperation,
+    /// How many were sent.
+    pub requests: u64,
+    /// How many the store did not carry out: it failed, refused or did not answer. An object that is not there, or is there already,
+    /// is an answer.
+    pub failures: u64,
+    /// Time from each request to its answer, in all, nanoseconds. The data of a `get` comes after the answer; lists and deletes
+    /// are not measured.
+    pub nanos: u64,
+}
+
+/// An open volume.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeFigures {
+    /// Where it is.
+    pub uri: String,
+    /// It is open for writing.
+    pub is_writer: bool,
+    /// Why it is out of use, if it is.
+    pub failure: Option<String>,
+    /// Memory of changes that are not in the store yet, bytes.
+    pub unwritten: u64,
+    /// Data that was requested and that the store had, bytes.
+    pub received: u64,
+    /// Data that was sent, bytes.
+    pub sent: u64,
+    /// One of each kind, in the order of [`StoreOperation::ALL`].
+    pub operations: Vec<OperationFigures>,
+}
+
+impl VolumeFigures {
+    /// Adds what another handle of the same volume has requested.
+    pub fn add(&mut self, other: &Self) {
+        if self.failure.is_none() {
+            self.failure.clone_from(&other.failure);
+        }
+        self.unwritten += other.unwritten;
+        self.received += other.received;
+        self.sent += other.sent;
+        for (own, other) in self.operations.iter_mut().zip(&other.operations) {
+            own.requests += other.requests;
+            own.failures += other.failures;
+            own.nanos += other.nanos;
+        }
+    }
+
+    /// Requests of one kind.
+    #[must_use]
+    pub fn requests(&self, operation: StoreOperation) -> u64 {
+        let of_kind = self.operations.iter();
+        let of_kind = of_kind.filter(|figures| figures.operation == operation);
+        of_kind.map(|figures| figures.requests).sum()
+    }
+}
