@@ -75,36 +75,14 @@ fn server(folder: &Folder) -> Scraped {
     let backup = format!("--backup={}", backup.display());
     outboard(&["array", "create", a, b, "--level=1", "--assume-clean"]);
     outboard(&["array", "create", d, e, "--level=1", "--name=resynced"]);
-    outboard(&[
-        "volume",
-        "create",
-        "vg/data",
-        "--disks",
-        c,
-        "--size=8M",
-        &backup,
-    ]);
-    outboard(&[
-        "volume",
-        "snapshot",
-        "create",
-        "vg/data",
-        "before",
-        c,
-        "--size=4M",
-        &backup,
-    ]);
-    outboard(&[
-        "volume",
-        "create",
-        "moved/films",
-        "--disks",
-        f,
-        g,
-        "--size=8M",
-        &backup,
-    ]);
-    let remote = Server::start(&[&format!("far={behind}")]);
+    let volume = |words: String| {
+        let words = words.split(' ').chain([backup.as_str()]);
+        outboard(&["volume"].into_iter().chain(words).collect::<Vec<_>>())
+    };
+    volume(format!("create vg/data --disks {c} --size=8M"));
+    volume(format!("snapshot create vg/data before {c} --size=4M"));
+    volume(format!("create moved/films --disks {f} {g} --size=8M"));
+    let remote = Server::start(&[&format!("far={}", folder.filled("far", MIB, 2))]);
     let metrics = free_port();
     let mut server = Server::start(&[
         &format!("data=volume({c}, name=vg/data)"),
@@ -116,9 +94,7 @@ fn server(folder: &Folder) -> Scraped {
         &format!("--metrics=127.0.0.1:{metrics}"),
     ]);
     let process = server.process().id().to_string();
-    outboard(&[
-        "volume", "move", "moved", "--server", &process, "--from", f, &backup,
-    ]);
+    volume(format!("move moved --server {process} --from {f}"));
     let content = folder.empty("content", MIB);
     for export in ["data", "photos"] {
         outboard(&[
