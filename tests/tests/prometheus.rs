@@ -56,11 +56,18 @@ fn run(command: &mut Command) -> String {
     text
 }
 
-/// A server of an array, of one that is being resynced, of a volume with a snapshot and of a cache, with requests that it has
-/// answered; and the port of its metrics.
-fn server(folder: &Folder) -> (Server, u16) {
-    let disks = ["a", "b", "c", "d", "e"].map(|name| folder.empty(name, 48 * MIB));
-    let [a, b, c, d, e] = &disks;
+/// A server with requests that it has answered, the one of its remote disk, and the port of its metrics.
+struct Scraped {
+    _server: Server,
+    _remote: Server,
+    metrics: u16,
+}
+
+/// A server of an array, of one that is being resynced, of a volume with a snapshot, of one that was moved, of a cache and of a
+/// remote disk.
+fn server(folder: &Folder) -> Scraped {
+    let disks = ["a", "b", "c", "d", "e", "f", "g"].map(|name| folder.empty(name, 48 * MIB));
+    let [a, b, c, d, e, f, g] = &disks;
     let (cache, behind) = (folder.at("cache"), folder.filled("behind", MIB, 1));
     let outboard = |words: &[&str]| run(&mut said::outboard(words));
     let backup = folder.empty("none", 0);
@@ -68,33 +75,26 @@ fn server(folder: &Folder) -> (Server, u16) {
     let backup = format!("--backup={}", backup.display());
     outboard(&["array", "create", a, b, "--level=1", "--assume-clean"]);
     outboard(&["array", "create", d, e, "--level=1", "--name=resynced"]);
-    outboard(&[
-        "volume",
-        "create",
-        "vg/data",
-        "--disks",
-        c,
-        "--size=8M",
-        &backup,
-    ]);
-    outboard(&[
-        "volume",
-        "snapshot",
-        "create",
-        "vg/data",
-        "before",
-        c,
-        "--size=4M",
-        &backup,
-    ]);
-    let port = free_port();
-    let server = Server::start(&[
+    let volume = |words: String| {
+        let words = words.split(' ').chain([backup.as_str()]);
+        outboard(&["volume"].into_iter().chain(words).collect::<Vec<_>>())
+    };
+    volume(format!("create vg/data --disks {c} --size=8M"));
+    volume(format!("snapshot create vg/data before {c} --size=4M"));
+    volume(format!("create moved/films --disks {f} {g} --size=8M"));
+    let remote = Server::start(&[&format!("far={}", folder.filled("far", MIB, 2))]);
+    let metrics = free_port();
+    let mut server = Server::start(&[
         &format!("data=volume({c}, name=vg/data)"),
+        &format!("films=volume({f}, {g}, name=moved/films)"),
         &format!("photos=array({a}, {b})"),
         &format!("slow=array(throttle({d}, bytes=100K/s), {e})"),
         &format!("cached=cache({behind}, {cache})"),
-        &format!("--metrics=127.0.0.1:{port}"),
+        &format!("far={}", remote.uri("far")),
+        &format!("--metrics=127.0.0.1:{metrics}"),
     ]);
+    let process = server.process().id().to_string();
+    volume(format!("move moved --server {process} --from {f}"));
     let content = folder.empty("content", MIB);
     for export in ["data", "photos"] {
         outboard(&[
@@ -109,7 +109,11 @@ fn server(folder: &Folder) -> (Server, u16) {
     for _ in 0..2 {
         outboard(&["copy", &server.uri("cached"), &content, "--force"]);
     }
-    (server, port)
+    Scraped {
+        _server: server,
+        _remote: remote,
+        metrics,
+    }
 }
 
 /// One with an overlay for each client, which one of them uses.
@@ -124,14 +128,35 @@ fn server_of_overlays(folder: &Folder) -> (Server, u16) {
     (server, port)
 }
 
+/// A metric that is added to a server is added to the guide.
+#[test]
+fn the_guide_lists_each_metric() {
+    let folder = Folder::new();
+    let server = server(&folder);
+    let (_overlays, of_overlays) = server_of_overlays(&folder);
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/running.md");
+    let guide = std::fs::read_to_string(guide).expect("a guide");
+    for port in [server.metrics, of_overlays] {
+        let metrics = get(port, "/metrics").expect("metrics");
+        let types = metrics
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "));
+        let names: Vec<&str> = types.filter_map(|line| line.split(' ').next()).collect();
+        assert!(names.len() > 10, "{metrics}");
+        for name in names {
+            assert!(guide.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+}
+
 #[test]
 fn promtool_finds_the_metrics_and_the_rules_good() {
     if !requires::all(&[requires::command("promtool")]) {
         return;
     }
     let folder = Folder::new();
-    let (_server, port) = server(&folder);
-    let metrics = get(port, "/metrics").expect("metrics");
+    let server = server(&folder);
+    let metrics = get(server.metrics, "/metrics").expect("metrics");
     let (_overlays, port) = server_of_overlays(&folder);
     let of_overlays = get(port, "/metrics").expect("metrics");
     for (part, metrics) in [
@@ -202,13 +227,14 @@ fn prometheus_answers_each_query_of_the_dashboard_and_loads_the_rules() {
         return;
     }
     let folder = Folder::new();
-    let (_server, metrics) = server(&folder);
+    let server = server(&folder);
     let port = free_port();
     let rules = packaging().join("prometheus/outboard.rules.yml");
     let config = format!(
         "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: ['{}']\n\
-         scrape_configs:\n- job_name: outboard\n  static_configs: [{{ targets: ['127.0.0.1:{metrics}'] }}]\n",
-        rules.display()
+         scrape_configs:\n- job_name: outboard\n  static_configs: [{{ targets: ['127.0.0.1:{}'] }}]\n",
+        rules.display(),
+        server.metrics
     );
     let config_at = folder.empty("prometheus.yml", 0);
     std::fs::write(&config_at, config).expect("a file");
@@ -228,7 +254,7 @@ fn prometheus_answers_each_query_of_the_dashboard_and_loads_the_rules() {
     let loaded = loaded["data"]["groups"][0]["rules"]
         .as_array()
         .expect("rules");
-    assert!(loaded.len() >= 10, "{loaded:?}");
+    assert!(loaded.len() >= 14, "{loaded:?}");
     assert!(
         loaded.iter().all(|rule| rule["lastError"].is_null()),
         "{loaded:?}"
@@ -246,5 +272,5 @@ fn prometheus_answers_each_query_of_the_dashboard_and_loads_the_rules() {
             assert!(series > 0, "{}: no series", panel["title"]);
         }
     }
-    assert!(panels.len() >= 11);
+    assert!(panels.len() >= 14);
 }

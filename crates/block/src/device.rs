@@ -3,7 +3,7 @@
 //! Futures are boxed by hand: `async_trait` would wrap every layer of a stack, while a node that
 //! only forwards returns its child's future as it is.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::future::Future;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -56,8 +56,18 @@ pub struct FileRegion {
     pub offset: u64,
 }
 
+/// By its size alone. `Debug` is no supertrait: the vtable of each node would keep the `Debug` of all that the node has in a
+/// binary that prints none of it (`docs/adr/0021-size-of-the-binary.md`).
+impl Debug for dyn BlockDevice + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockDevice")
+            .field("size", &self.geometry().size)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A virtual disk. See the crate's head for what each call promises.
-pub trait BlockDevice: Debug + Send + Sync {
+pub trait BlockDevice: Send + Sync {
     /// Size, block sizes and what is native. Plain data, no waiting. The values stay valid for the life of
     /// the disk; only the size of a remote disk or an array may be reported larger by a later call.
     fn geometry(&self) -> &Geometry;

@@ -8,9 +8,13 @@
 //!
 //! * The main future begins when every core works with the same backend, or not at all.
 //! * A job or task that panics ends alone.
+//! * What is compiled for each future, closure or thread that a caller has is as small as it can be: it is boxed here, and
+//!   the runtime knows boxes alone (`docs/adr/0021-size-of-the-binary.md`).
 
+use std::any::Any;
 use std::future::Future;
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -112,6 +116,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    let future: Pin<Box<dyn Future<Output = F::Output> + Send>> = Box::pin(future);
     tokio::spawn(future)
 }
 
@@ -121,7 +126,15 @@ where
 /// # Panics
 /// Outside [`run`], and where `work` panics.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    join(tokio::task::spawn_blocking(work)).await
+    let value = join(spawn_blocking(Box::new(|| Box::new(work())))).await;
+    *value.downcast().expect("the result of this work")
+}
+
+/// Work of any kind, and its result.
+type BlockingWork = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
+
+fn spawn_blocking(work: BlockingWork) -> JoinHandle<Box<dyn Any + Send>> {
+    tokio::task::spawn_blocking(work)
 }
 
 /// The result of a task that is never aborted. Its panic is the caller's.
@@ -145,6 +158,7 @@ pub fn thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<std::thread::JoinHandle<T>> {
+    let work: Box<dyn FnOnce() -> T + Send> = Box::new(work);
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(work)
@@ -165,9 +179,11 @@ where
     let cores = start(config.backend, count.min(CORES_MAX))?;
     let backend = cores.handle.backend();
     tracing::debug!(%backend, cores = cores.handle.cores(), "engine started");
-    let result = cores.own.run(main(cores.handle));
+    let main = main(cores.handle);
+    let mut result = None;
+    cores.own.run(pin!(async { result = Some(main.await) }));
     cores.others.end();
-    Ok(result)
+    Ok(result.expect("the main future has ended"))
 }
 
 /// Cores that are all ready to work.
@@ -252,7 +268,7 @@ fn start_others(
             drop(tell.send(started));
             drop(tell);
             if let Some(core) = core {
-                core.run(async move { drop(stopped.changed().await) });
+                core.run(pin!(async move { drop(stopped.changed().await) }));
             }
         };
         others
@@ -299,7 +315,7 @@ impl Core {
     }
 
     /// Runs until `main` is done.
-    fn run<T>(self, main: impl Future<Output = T>) -> T {
-        self.runtime.block_on(main)
+    fn run(self, main: Pin<&mut dyn Future<Output = ()>>) {
+        self.runtime.block_on(main);
     }
 }

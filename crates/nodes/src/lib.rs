@@ -42,6 +42,7 @@ mod fault;
 mod fields;
 mod file;
 mod guard;
+mod join;
 mod lent_files;
 mod linear;
 mod memory;

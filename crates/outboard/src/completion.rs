@@ -143,6 +143,27 @@ mod tests {
         assert!(matching(values, "x").is_empty());
     }
 
+    /// The names of the options without candidates that `command` and those below it have.
+    fn without_candidates(command: &clap::Command, found: &mut Vec<String>) {
+        let named = command.get_arguments().filter(|argument| {
+            let is_name = matches!(argument.get_long(), Some("server" | "export"));
+            is_name && argument.get::<ArgValueCompleter>().is_none()
+        });
+        found.extend(
+            named.map(|argument| format!("{} --{}", command.get_name(), argument.get_id())),
+        );
+        for below in command.get_subcommands() {
+            without_candidates(below, found);
+        }
+    }
+
+    #[test]
+    fn options_that_name_a_server_or_an_export_of_it_have_candidates() {
+        let mut found = Vec::new();
+        without_candidates(&definition(), &mut found);
+        assert_eq!(found, Vec::<String>::new());
+    }
+
     /// A plan is found by its name alone, so one without an explanation would be of no use in a list.
     #[test]
     fn the_plans_of_the_lab_are_candidates_with_what_they_are() {

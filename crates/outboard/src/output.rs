@@ -107,15 +107,21 @@ fn is_control(c: char) -> bool {
 
 /// Rows as columns, two blanks apart; the last column is as wide as it likes.
 pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let rows: Vec<&[String]> = rows.iter().map(<[String; N]>::as_slice).collect();
+    aligned(&rows, N)
+}
+
+/// The same for any number of columns: what is compiled for each number is small.
+fn aligned(rows: &[&[String]], count: usize) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.max().unwrap_or(0)
     };
-    let widths: [usize; N] = std::array::from_fn(width);
+    let widths: Vec<usize> = (0..count).map(width).collect();
     let lines = rows.iter().map(|row| {
-        let cells = row.iter().zip(widths);
+        let cells = row.iter().zip(&widths);
         let padded: Vec<String> = cells
-            .map(|(cell, width)| format!("{cell:width$}"))
+            .map(|(cell, &width)| format!("{cell:width$}"))
             .collect();
         padded.join("  ").trim_end().to_owned()
     });

@@ -46,6 +46,8 @@ use tree::Tree;
 const CARGO_HOME_AS: &str = "/usr/share/cargo";
 const SOURCE_AS: &str = "/usr/src/outboard";
 const TARGET_AS: &str = "/usr/src/outboard/target";
+/// Symbols name the types that generic code was compiled for: in backtraces, and where the size of the binary is examined.
+const SYMBOLS: &str = "-Csymbol-mangling-version=v0";
 
 /// What is built, and what is done then.
 #[derive(Debug, clap::Args)]
@@ -249,7 +251,8 @@ fn build(target: Target, release: &Release) -> Result<()> {
         let flags = maps.iter().map(|map| format!("{option}={map}"));
         flags.collect::<Vec<_>>().join(" ")
     };
-    let rust_flags = format!("{} {}", flags("--remap-path-prefix"), target.rust_flags());
+    let remaps = flags("--remap-path-prefix");
+    let rust_flags = format!("{remaps} {SYMBOLS} {}", target.rust_flags());
     let mut command = shell::cargo(["build", "--profile", "packaged", "--package", "outboard"]);
     command
         .args(["--target", target.triple()])

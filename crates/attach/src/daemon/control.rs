@@ -119,5 +119,5 @@ pub(crate) fn send_request(
     stream.write_all(&bytes)?;
     let mut line = String::new();
     BufReader::new(stream.take(LINE_LEN_MAX)).read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
+    Ok(serde_json::from_slice(line.as_bytes())?)
 }

@@ -141,7 +141,7 @@ fn hand_over(
     if line.is_empty() {
         return Ok(None);
     }
-    Ok(Some(serde_json::from_str(&line)?))
+    Ok(Some(serde_json::from_slice(line.as_bytes())?))
 }
 
 fn read_log(folder: &Folder) -> String {

@@ -113,7 +113,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, FormatError> {
     let value: serde_json::Value = serde_json::from_slice(bytes)?;
     match value.get("version").and_then(serde_json::Value::as_u64) {
         Some(found) if found != u64::from(VERSION) => Err(FormatError::Version { found }),
-        _ => Ok(serde_json::from_value(value)?),
+        _ => Ok(serde_json::from_slice(bytes)?),
     }
 }
 

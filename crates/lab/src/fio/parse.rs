@@ -59,7 +59,7 @@ pub enum ParseError {
 /// # Errors
 /// [`ParseError`] when it is no JSON+, reports a failure, or moved no bytes.
 pub fn parse(text: &str) -> Result<JobResult, ParseError> {
-    let root: Value = serde_json::from_str(without_remarks(text))
+    let root: Value = serde_json::from_slice(without_remarks(text).as_bytes())
         .map_err(|error| ParseError::NotJson(error.to_string()))?;
     // A fio that sent its job to another one calls the list differently.
     let jobs = root["jobs"].get(0);

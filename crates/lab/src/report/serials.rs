@@ -32,7 +32,9 @@ pub fn hash_serials(run: &RunRecord) -> Result<RunRecord, LabError> {
     // One that is a part of another must not be replaced first.
     serials.sort_by_key(|serial| std::cmp::Reverse(serial.len()));
     replace(&mut value, &serials);
-    serde_json::from_value(value).map_err(unusable)
+    // As text, since all other runs are read from text: readers of values are as large as readers of text.
+    let text = serde_json::to_vec(&value).map_err(unusable)?;
+    serde_json::from_slice(&text).map_err(unusable)
 }
 
 fn collect(value: &Value, serials: &mut BTreeSet<String>) {

@@ -30,7 +30,7 @@ pub(super) fn migrate(connection: &Connection) -> rusqlite::Result<()> {
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
     for (id, text) in runs {
-        let old: Value = serde_json::from_str(&text).map_err(unreadable)?;
+        let old: Value = serde_json::from_slice(text.as_bytes()).map_err(unreadable)?;
         let new = manifest(old).to_string();
         connection.execute("UPDATE run SET manifest = ? WHERE id = ?", params![new, id])?;
     }

@@ -191,7 +191,7 @@ fn plan(row: &Row<'_>, column: usize) -> rusqlite::Result<Plan> {
 
 fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
-    serde_json::from_str(&text).map_err(|error| unreadable(column, error))
+    serde_json::from_slice(text.as_bytes()).map_err(|error| unreadable(column, error))
 }
 
 fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {

@@ -86,7 +86,7 @@ pub fn command<'a>(
 #[must_use]
 pub fn rates(text: &str, direction: Direction) -> Option<Vec<f64>> {
     // fio writes its remarks before the JSON.
-    let root: Value = serde_json::from_str(&text[text.find('{')?..]).ok()?;
+    let root: Value = serde_json::from_slice(&text.as_bytes()[text.find('{')?..]).ok()?;
     let rate = |job: &Value| {
         let section = &job[direction.as_str()];
         let (bytes, ms) = (section["io_bytes"].as_u64()?, section["runtime"].as_u64()?);

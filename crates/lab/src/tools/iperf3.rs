@@ -168,7 +168,8 @@ pub struct Iperf3Output {
 /// # Errors
 /// Its own words when the test failed (it ends as if all were well), or that there are none.
 pub fn parse(text: &str) -> Result<Iperf3Output, ToolError> {
-    let root: Value = serde_json::from_str(text).map_err(|_| PROGRAM.unreadable("JSON"))?;
+    let root: Value =
+        serde_json::from_slice(text.as_bytes()).map_err(|_| PROGRAM.unreadable("JSON"))?;
     if let Some(error) = root["error"].as_str() {
         return Err(PROGRAM.failed(error.chars().take(300).collect::<String>()));
     }

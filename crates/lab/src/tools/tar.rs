@@ -91,8 +91,8 @@ fn copied(summary: &Summary) -> String {
 /// What the tree on the target is made of; another test's is none.
 fn summary(options: &TarOptions, place: &ToolDirs<'_>) -> Result<Summary, ToolError> {
     let not_there = |error| ToolError::system("read what the tree is made of", error);
-    let text = fs::read_to_string(place.directory.join(SUMMARY)).map_err(not_there)?;
-    let read = serde_json::from_str::<(TarOptions, Summary)>(&text);
+    let text = fs::read(place.directory.join(SUMMARY)).map_err(not_there)?;
+    let read = serde_json::from_slice::<(TarOptions, Summary)>(&text);
     let (made_for, summary) = read.map_err(|error| not_there(error.into()))?;
     match made_for == *options {
         true => Ok(summary),

@@ -11,7 +11,6 @@
 use std::sync::Arc;
 
 use block::{IoError, Node, Range};
-use futures_util::future::join_all;
 
 use super::assemble::{self, Rules, Verdict, Witness};
 use super::assembly::{Absent, Assembly, Other, OtherKind, Part};
@@ -26,6 +25,7 @@ use super::redundant::{RedundantArray, refuse_stale_members};
 use super::striped::Striped;
 use super::sync::{Expected, Kept};
 use super::{Array, ArrayError, ArrayOptions, Candidate, Picture, level, logs};
+use crate::join::join_all;
 use crate::read_within;
 
 /// Ends of disks where metadata of firmware RAID is looked for, bytes.

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Extent, ExtentKind, IoError, Range, merge_extents};
-use futures_util::future::join_all;
 
 use super::RedundantArray;
 use super::members::{SlotId, Target};
 use super::read::Reading;
+use crate::join::join_all;
 
 /// Pieces that are looked up for one request; what is behind them counts as data.
 const PIECES_MAX: usize = 16_384;

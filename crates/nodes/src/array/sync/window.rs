@@ -1,13 +1,13 @@
 //! One window of work: copies are made of each other, or compared, while they are locked against changes.
 
 use block::{IoBufs, IoError, Range};
-use futures_util::future::join_all;
 
 use super::super::format::SECTOR;
 use super::super::redundant::layout::Piece;
 use super::super::redundant::{
     Holder, RedundantArray, RowStop, RowsChecked, check_rows, recover_rows, replace_rows,
 };
+use crate::join::join_all;
 
 /// What a window did.
 #[derive(Debug, Default)]

@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, Node, Range};
-use futures_util::future::join_all;
 
 use super::bitmap::{self, is_dirty};
 use super::initialize::{NewContent, initialize};
@@ -18,6 +17,7 @@ use super::{RaidError, RaidImageDisks, RaidOptions, RaidSpec, resize};
 use crate::array::format::dm_raid::{self, DmRaid, IMAGES_MAX};
 use crate::array::format::{Level, PLACE_LEN, Role, Superblock, Version};
 use crate::array::{Array, ArrayOptions, Assembly, Facts, Member, Part, open_assembly};
+use crate::join::join_all;
 use crate::read::read_within;
 use crate::{Linear, Segment};
 

@@ -17,7 +17,6 @@ use block::{
     IoFuture, Node, Operation, Range, TryIo, WriteFlags, merge_extents,
 };
 use bytes::Bytes;
-use futures_util::future::join_all;
 use tokio::sync::Notify;
 
 use super::error::SnapshotError;
@@ -25,6 +24,7 @@ use super::node::Snapshot;
 use super::origin_state::OriginState;
 use crate::blocks::slice;
 use crate::guard::{admit, admit_change, assert_checked, assert_len, flush, len_of};
+use crate::join::join_all;
 use crate::request_gate::{GatePass, RequestGate};
 
 /// A disk with snapshots.

@@ -15,12 +15,13 @@
 //! * Once a drain could not write below, every flush fails.
 
 use block::{IoBufs, IoError, Operation, Range, WriteFlags};
-use futures_util::future::{join_all, try_join};
+use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt};
 
 use super::disk::OriginDisk;
 use super::origin_state::ChangeTurn;
 use super::write_buffer::{OldEdges, WriteBuffer};
+use crate::join::join_all;
 
 /// Longest write that is buffered, bytes.
 const BUFFERED_LEN_MAX: u64 = 64 * 1024;

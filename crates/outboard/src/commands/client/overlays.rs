@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::commands::reload::{WhichServer, unexpected_answer};
 use crate::commands::status::rounded;
+use crate::completion;
 use crate::control::{ControlAnswer, ControlRequest, DropOverlay};
 use crate::failure::Failure;
 use crate::graph::ByteSize;
@@ -16,7 +17,7 @@ use crate::output::{Format, columns};
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     /// Only those of this export
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completion::exports())]
     export: Option<String>,
 
     #[command(flatten)]
@@ -31,7 +32,7 @@ pub(crate) struct DropArgs {
     client: Option<String>,
 
     /// Only that of this export
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completion::exports())]
     export: Option<String>,
 
     /// Those over images that were replaced, instead of the one over the current image

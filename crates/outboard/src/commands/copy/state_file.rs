@@ -71,7 +71,7 @@ impl CopyState {
             return Err(StateError::Version(version.escape_debug().to_string()));
         }
         let (json, sum) = rest.split_once('\n').ok_or(StateError::Damaged)?;
-        let state = serde_json::from_str(json).map_err(|_| StateError::Damaged)?;
+        let state = serde_json::from_slice(json.as_bytes()).map_err(|_| StateError::Damaged)?;
         if sum != format!("{}\n", digest(json)) {
             return Err(StateError::Damaged);
         }

@@ -76,7 +76,7 @@ fn everything(store: &Store, csv: bool) -> Result<String, Failure> {
     }
     let documents = runs.iter().map(|run| {
         let document = report::json(run).map_err(Failure::new)?;
-        let document: serde_json::Value = serde_json::from_str(&document)
+        let document: serde_json::Value = serde_json::from_slice(document.as_bytes())
             .map_err(|error| Failure::because("cannot write JSON", &error))?;
         Ok(document.to_string())
     });

@@ -27,7 +27,6 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{Errno, IoBufs, IoError, Operation, WriteFlags};
-use futures_util::future::join_all;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, RwLockReadGuard, oneshot};
 
 use super::super::super::format::r5l::{BATCHES, JournalKey, JournalSpace, MetaBlock, PAGE};
@@ -38,6 +37,7 @@ use super::super::state::State;
 use super::journal_scan::FoundLog;
 use super::ppl_mode::{LogMode, given};
 use crate::blocks::slice;
+use crate::join::join_all;
 
 /// Bytes that are logged before members are flushed and the space is used again, at most: a replay reads no more.
 const LOGGED_MAX: u64 = 256 << 20;

@@ -8,7 +8,6 @@
 //!   which no replay may write to the member that held it.
 
 use block::{IoBufs, IoError, Range};
-use futures_util::future::join_all;
 
 use super::super::super::format::SECTOR;
 use super::super::super::format::r5l::{PAGE, column_max};
@@ -22,6 +21,7 @@ use super::super::state::State;
 use super::columns::{Columns, held};
 use super::journal::Journal;
 use super::row_outcome::{Logging, RowOutcome, RowTicket};
+use crate::join::join_all;
 
 /// Columns that are written together, at most.
 const COLUMNS_MAX: u64 = 1024;

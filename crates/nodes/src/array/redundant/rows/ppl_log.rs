@@ -24,7 +24,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{Errno, IoBufs, IoError, Operation, Range, WriteFlags};
 use bytes::Bytes;
-use futures_util::future::join_all;
 use tokio::sync::{RwLock, mpsc, oneshot};
 
 use super::super::super::ArrayError;
@@ -36,6 +35,7 @@ use super::super::member_table::Failing;
 use super::super::members::{SlotId, Target};
 use super::super::state::State;
 use super::ppl_mode::{LogMode, invalid_header};
+use crate::join::join_all;
 
 /// The logs of an array.
 #[derive(Debug)]

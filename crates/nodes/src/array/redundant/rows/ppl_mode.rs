@@ -19,7 +19,6 @@
 
 use block::{Errno, IoBufs, IoError, Operation, Range, WriteFlags};
 use bytes::Bytes;
-use futures_util::future::join_all;
 use tokio::sync::RwLockReadGuard;
 
 use super::super::super::format::ppl::{HEADER_LEN, HEADER_LEN_USIZE, PplHeader, PplSpace};
@@ -28,6 +27,7 @@ use super::super::member_table::Failing;
 use super::super::members::{SlotId, Target};
 use super::super::state::State;
 use super::ppl_log::PartialParityLogs;
+use crate::join::join_all;
 use crate::zeroes::{zero_pieces, zeroes};
 
 /// Whether logs are kept.

@@ -7,13 +7,13 @@
 //!   array is when it is their turn: it may get logs, or begin a reshape, while they wait.
 
 use block::{IoError, Operation, Range, WriteFlags};
-use futures_util::future::join_all;
 
 use super::super::super::parity::plan::footprint;
 use super::super::RedundantArray;
 use super::super::row_section::RowSection;
 use super::super::write::{Change, send_to};
 use super::row_answers::RowAnswer;
+use crate::join::join_all;
 use crate::zeroes::zeroes;
 
 impl RedundantArray {

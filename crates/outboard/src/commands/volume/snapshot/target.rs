@@ -15,6 +15,7 @@ use super::super::backup;
 use super::super::change::{self, ChangeOptions, ChangeReport, FailedDisk, parsed, stamp};
 use super::super::open_group::refused;
 use super::super::report::{DiskNames, GroupReport};
+use crate::completion;
 use crate::control::client::{self, ControlError};
 use crate::control::{ControlAnswer, ControlRequest, ServedGroup, SnapshotRequest, place};
 use crate::failure::Failure;
@@ -24,7 +25,7 @@ use crate::output::Format;
 #[derive(Debug, Clone, clap::Args)]
 pub(in crate::commands::volume) struct ServerArgs {
     /// Without disks: which server has the group, if several do: its name or process, or its control socket
-    #[arg(long, value_name = "NAME", conflicts_with = "disks")]
+    #[arg(long, value_name = "NAME", conflicts_with = "disks", add = completion::servers())]
     pub(super) server: Option<String>,
 }
 
