@@ -15,5 +15,6 @@ pub(crate) use self::connect::install_tls;
 pub(crate) use self::connect::{StoreAccess, shares_store};
 pub(crate) use self::header::{FoundHeader, create_header, decode_header, read_header};
 pub(crate) use self::probe::probe;
+#[cfg(test)]
 pub(crate) use self::request_meter::{RequestCounts, RequestMeter};
 pub(crate) use self::retry::{RetryPolicy, retry};
