@@ -1,8 +1,10 @@
 //! Tests on real devices and full filesystems. They need root.
 
 use std::process::Command;
+use std::time::Duration;
 
 use block::{BlockDevice, Errno, ExtentKind, IoError, Range, TryIo, WriteFlags};
+use engine::clock;
 use futures_util::FutureExt;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -11,7 +13,7 @@ use testkit::{LoopDevice, OpSpace, TmpfsMount, check_in_batches, ops, pattern, r
 
 use super::{DIRECT, READ_ONLY, WRITABLE, image, read, write};
 use crate::test_runtime::{on_each_backend, timed};
-use crate::{File, OpenError};
+use crate::{File, FileOptions, OpenError};
 
 const MIB: u64 = 1 << 20;
 
@@ -23,6 +25,17 @@ fn can_mount() -> bool {
     requires::all(&[requires::root()])
 }
 
+/// Opens a device. Programs of other tests look at all devices of the machine, and may have this one for a moment.
+async fn open_device(device: &LoopDevice, options: FileOptions) -> File {
+    for _ in 0..100 {
+        match File::open(device.path(), options).await {
+            Err(OpenError::Busy { .. }) => clock::sleep(Duration::from_millis(100)).await,
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("{} stays busy", device.path().display());
+}
+
 #[test]
 fn a_block_device_is_found_out_and_passes_the_model() {
     if !can_loop() {
@@ -32,7 +45,7 @@ fn a_block_device_is_found_out_and_passes_the_model() {
     let device = LoopDevice::over(&image(folder.path(), MIB)).unwrap();
     for options in [WRITABLE, DIRECT] {
         on_each_backend(async || {
-            let disk = File::open(device.path(), options).await.unwrap();
+            let disk = open_device(&device, options).await;
             let geometry = disk.geometry();
             assert_eq!(geometry.size, MIB);
             assert_eq!(geometry.block_size, if options.direct { 512 } else { 1 });
@@ -60,7 +73,7 @@ fn a_device_is_open_for_writing_once() {
     }
     let folder = tempfile::tempdir().unwrap();
     let device = LoopDevice::over(&image(folder.path(), MIB)).unwrap();
-    let writer = timed(File::open(device.path(), WRITABLE)).unwrap();
+    let writer = timed(open_device(&device, WRITABLE));
     for options in [WRITABLE, READ_ONLY] {
         let message = timed(File::open(device.path(), options))
             .unwrap_err()
@@ -71,7 +84,7 @@ fn a_device_is_open_for_writing_once() {
         );
     }
     drop(writer);
-    timed(File::open(device.path(), WRITABLE)).unwrap();
+    timed(open_device(&device, WRITABLE));
 }
 
 #[test]
