@@ -110,7 +110,8 @@ fn add(counter: &AtomicU64, value: u64) {
     counter.fetch_add(value, Ordering::Relaxed);
 }
 
-/// Whether the store did not carry a request out, and not because of what it has.
+/// Whether the store did not carry a request out, and not because of what it has. A kind of request that it does not know is not sent
+/// at all: folders have no `If-Match`.
 const fn is_failure(error: &Error) -> bool {
     !matches!(
         error,
@@ -118,6 +119,8 @@ const fn is_failure(error: &Error) -> bool {
             | Error::AlreadyExists { .. }
             | Error::Precondition { .. }
             | Error::NotModified { .. }
+            | Error::NotImplemented { .. }
+            | Error::NotSupported { .. }
     )
 }
 
