@@ -147,7 +147,7 @@ fn a_volume_has_its_requests_and_what_is_not_in_the_store() {
         let opened = volume.figures();
         assert!(opened.is_writer && put(&opened) > 0 && opened.unwritten == 0);
         // More than the index takes by itself.
-        let count = 2 * RUN / BLOCK;
+        let count = 4 * RUN / BLOCK;
         write(&volume, 0, count, 1).await.unwrap();
         assert!(volume.figures().unwritten >= count * BLOCK);
         volume.flush().await.unwrap();
