@@ -290,8 +290,10 @@ fn a_server_has_the_requests_of_its_volumes() {
     let volume = format!("{}/root", place.prefix);
     write_image(folder.path());
     place.done(&["bucket", "create", &volume, "8M"]);
-    let address = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = address.local_addr().expect("it is bound").to_string();
+    let address = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.local_addr().expect("it is bound").to_string()
+    };
     let socket = folder.path().join("socket");
     let listen = format!("unix:{}", socket.display());
     let arguments = ["serve", &volume, "--listen", &listen, "--metrics", &address];
