@@ -132,8 +132,8 @@ fn what_a_store_cannot_do_is_no_failure_of_it() {
             version: None,
         };
         let update = PutOptions::from(PutMode::Update(version));
-        let put = store.put_opts(&Path::from("a"), PutPayload::from_static(b"1"), update);
-        let error = put.await.unwrap_err();
+        let (name, data) = (Path::from("a"), PutPayload::from_static(b"1"));
+        let error = store.put_opts(&name, data, update).await.unwrap_err();
         assert!(matches!(error, Error::NotImplemented { .. }), "{error}");
         assert_eq!(counted(&counts)[1], ("put", 1, 0));
     });
