@@ -2,14 +2,13 @@
 
 mod kills;
 
-use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use testkit::s3::{BUCKET, KEY, S3Make, S3Server, SECRET};
 use testkit::{proc::Process, requires};
 
-use super::{LIMIT, outboard};
+use super::{LIMIT, metrics_address, outboard, scrape};
 
 /// Where volumes are made, and how it is reached.
 struct Place<'a> {
@@ -269,16 +268,6 @@ fn clone_of_a_snapshot(place: &Place<'_>, snapshot: &str) {
     place.fails(&["bucket", "status", &clone], "there is no volume at");
 }
 
-/// The figures of a server in Prometheus' text format.
-fn metrics(address: &str) -> String {
-    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
-    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    stream.write_all(request).expect("it reads");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("it answers");
-    text
-}
-
 #[test]
 fn a_server_has_the_requests_of_its_volumes() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -290,20 +279,20 @@ fn a_server_has_the_requests_of_its_volumes() {
     let volume = format!("{}/root", place.prefix);
     write_image(folder.path());
     place.done(&["bucket", "create", &volume, "8M"]);
-    let address = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.local_addr().expect("it is bound").to_string()
-    };
     let socket = folder.path().join("socket");
     let listen = format!("unix:{}", socket.display());
-    let arguments = ["serve", &volume, "--listen", &listen, "--metrics", &address];
+    let metrics = ["--metrics", "127.0.0.1:0"];
+    let arguments = [&["serve", &volume, "--listen", &listen][..], &metrics].concat();
     let mut server = Process::start(&mut place.command(&arguments)).expect("it starts");
     server.wait_for_socket(&socket, LIMIT).expect("it serves");
     let export = format!("nbd+unix:///?socket={}", socket.display());
     place.done(&["copy", "image", &export, "--force"]);
     place.done(&["copy", &export, "copy"]);
 
-    let text = metrics(&address);
+    let status = place.done(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).expect("it is JSON");
+    let found = &status["servers"][0];
+    let text = scrape(metrics_address(found));
     let value = |name: &str, more: &str| -> u64 {
         let series = format!("outboard_bucket_{name}{{volume=\"{volume}\",use=\"write\"{more}}} ");
         let line = text.lines().find_map(|line| line.strip_prefix(&series));
@@ -323,17 +312,18 @@ fn a_server_has_the_requests_of_its_volumes() {
     let mut names = names.filter(|name| name.starts_with("outboard_bucket_"));
     assert!(names.clone().count() > 1);
     assert!(names.all(|name| text.contains(&format!("# TYPE {name} "))));
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/running.md");
+    let guide = std::fs::read_to_string(guide).expect("a guide");
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let mut names = types.filter_map(|line| line.split(' ').next());
+    assert!(names.all(|name| guide.contains(&format!("`{name}`"))));
 
+    let volumes = &found["bucket_volumes"];
+    let (uri, is_writer) = (&volumes[0]["uri"], &volumes[0]["is_writer"]);
+    assert_eq!((uri, is_writer), (&volume.as_str().into(), &true.into()));
     let status = place.done(&["status"]);
     let line = format!("volume {volume}: requests ");
     assert!(status.contains(&line), "{status}");
-    let status = place.done(&["status", "--json"]);
-    let status: serde_json::Value = serde_json::from_str(&status).expect("it is JSON");
-    let found = &status["servers"][0]["bucket_volumes"][0];
-    assert_eq!(
-        (&found["uri"], &found["is_writer"]),
-        (&volume.into(), &true.into())
-    );
 }
 
 #[test]

@@ -1,14 +1,12 @@
 //! `serve --config`: validation, what a reload changes and which clients it keeps, control requests.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::Path;
 
 use rustix::process::Signal;
 
 use super::serve::connect;
 use super::sockets::{NbdSession, size_of_export};
-use super::{Server, answer, failure, outboard, run, within_a_minute};
+use super::{Server, answer, failure, outboard, run, scrape, within_a_minute};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -354,15 +352,10 @@ fn metrics_are_scraped_over_http() {
         &at,
     ];
     let (_server, _) = Server::start(outboard(folder.path(), &arguments));
-    let mut stream = within_a_minute(|| TcpStream::connect(&at).ok());
-    stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        .expect("it reads");
-    let mut told = String::new();
-    stream.read_to_string(&mut told).expect("it answers");
+    let text = scrape(&at);
     assert!(
-        told.contains("outboard_export_size_bytes{export=\"a\"} 1048576"),
-        "{told}"
+        text.contains("outboard_export_size_bytes{export=\"a\"} 1048576"),
+        "{text}"
     );
 }
 

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use testkit::requires;
 
-use super::{Server, answer, failure, outboard, peer, run, within_a_minute};
+use super::{Server, answer, failure, outboard, peer, run, scrape, within_a_minute};
 
 const MIB: u64 = 1 << 20;
 /// Size of the source.
@@ -61,12 +61,7 @@ fn cut(folder: &Path, arguments: &[&str], state: &str, past: u64, signal: Signal
 
 /// The sum of the samples of the server's metric `name` with `label` among their labels.
 fn metric(address: &str, name: &str, label: &str) -> f64 {
-    use std::io::{Read, Write};
-    let mut stream = within_a_minute(|| std::net::TcpStream::connect(address).ok());
-    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    stream.write_all(request).expect("it reads");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("it answers");
+    let text = scrape(address);
     let samples = text
         .lines()
         .filter(|line| line.starts_with(name) && line.contains(label));

@@ -34,7 +34,8 @@ mod usage;
 mod volumes;
 mod writers;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -100,6 +101,24 @@ fn peer(folder: &Path, program: &str, arguments: &[&str]) -> Process {
     let listens = process.wait_for_socket(&folder.join("s"), LIMIT);
     listens.unwrap_or_else(|error| panic!("{error}"));
     process
+}
+
+/// Where the metrics of a server are, by its status.
+fn metrics_address(server: &serde_json::Value) -> &str {
+    let url = server["metrics"].as_str().expect("an address");
+    let address = url.strip_prefix("http://");
+    let address = address.and_then(|at| at.strip_suffix("/metrics"));
+    address.expect("a place")
+}
+
+/// The metrics of a server in Prometheus' text format.
+fn scrape(address: &str) -> String {
+    let mut stream = within_a_minute(|| TcpStream::connect(address).ok());
+    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    stream.write_all(request).expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers");
+    text
 }
 
 /// A running `outboard serve`, ended with the test.

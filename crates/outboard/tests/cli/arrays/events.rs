@@ -1,9 +1,6 @@
 //! Array events: the program that runs at them, and the metrics.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-
-use super::super::answer;
+use super::super::{answer, metrics_address, scrape};
 use super::{images, mirror, serving, within_a_minute};
 
 #[test]
@@ -50,16 +47,7 @@ fn metrics_have_the_state_of_an_array() {
     answer(path, &["array", "wait", "media"]);
     answer(path, &["array", "fail", "media", "--member", "b.img"]);
     let servers = super::json(path, &["status"])["servers"].clone();
-    let at = servers[0]["metrics"].as_str().expect("an address");
-    let at = at
-        .strip_prefix("http://")
-        .and_then(|at| at.strip_suffix("/metrics"));
-    let mut stream = TcpStream::connect(at.expect("a place")).expect("it listens");
-    stream
-        .write_all(b"GET /metrics HTTP/1.0\r\n\r\n")
-        .expect("it reads");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("an answer");
+    let text = scrape(metrics_address(&servers[0]));
     let value = |name: &str, more: &str| {
         let is_meant = |line: &&str| line.starts_with(name) && line.contains(more);
         let line = text.lines().find(is_meant);
