@@ -2,39 +2,31 @@
 
 use bucket::{OperationFigures, VolumeFigures};
 
-use super::text::{NANOS, Text, escaped};
-
-/// A metric of each kind of request.
-type OfOperation = (&'static str, &'static str, fn(&OperationFigures) -> f64);
-
-/// Name, kind and help of a metric of each volume, and its value.
-type OfVolume = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&VolumeFigures) -> u64,
-);
+use super::text::{Metric, NANOS, Text, escaped};
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
-const OF_OPERATIONS: [OfOperation; 3] = [
+const OF_OPERATIONS: [Metric<OperationFigures, f64>; 3] = [
     (
         "outboard_bucket_requests_total",
+        "counter",
         "Requests to the store of a volume.",
         |one| one.requests as f64,
     ),
     (
         "outboard_bucket_request_failures_total",
+        "counter",
         "Requests that the store did not carry out.",
         |one| one.failures as f64,
     ),
     (
         "outboard_bucket_request_seconds_total",
+        "counter",
         "Time from requests to their answers.",
         |one| one.nanos as f64 / NANOS,
     ),
 ];
 
-const OF_VOLUMES: [OfVolume; 4] = [
+const OF_VOLUMES: [Metric<VolumeFigures>; 4] = [
     (
         "outboard_bucket_received_bytes_total",
         "counter",
@@ -85,20 +77,14 @@ pub(super) fn write(text: &mut Text, volumes: &[VolumeFigures]) {
         let use_of_it = if one.is_writer { "write" } else { "read" };
         format!("volume=\"{}\",use=\"{use_of_it}\"", escaped(&one.uri))
     };
-    for (name, help, value) in OF_OPERATIONS {
-        text.head(name, "counter", help);
-        for one in &volumes {
-            for operation in &one.operations {
-                let of = operation.operation.name();
-                let labels = format!("{},operation=\"{of}\"", label(one));
-                text.value(name, &labels, value(operation));
-            }
-        }
-    }
-    for (name, kind, help, value) in OF_VOLUMES {
-        text.head(name, kind, help);
-        for one in &volumes {
-            text.value(name, &label(one), value(one));
-        }
-    }
+    let of_operations = volumes.iter().flat_map(|one| {
+        let operations = one.operations.iter();
+        operations.map(move |operation| {
+            let name = operation.operation.name();
+            (format!("{},operation=\"{name}\"", label(one)), operation)
+        })
+    });
+    text.families(&OF_OPERATIONS, &of_operations.collect::<Vec<_>>());
+    let of_volumes: Vec<_> = volumes.iter().map(|one| (label(one), one)).collect();
+    text.families(&OF_VOLUMES, &of_volumes);
 }

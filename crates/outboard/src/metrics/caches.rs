@@ -2,17 +2,9 @@
 
 use nodes::CacheStatus;
 
-use super::text::{Text, escaped};
+use super::text::{Metric, Text, escaped};
 
-/// A metric of each cache.
-type OfCache = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&CacheStatus) -> u64,
-);
-
-const METRICS: [OfCache; 10] = [
+const METRICS: [Metric<CacheStatus>; 10] = [
     (
         "outboard_cache_hits_total",
         "counter",
@@ -80,11 +72,7 @@ pub(super) fn write(text: &mut Text, caches: &[CacheStatus]) {
     if caches.is_empty() {
         return;
     }
-    for (name, kind, help, value) in METRICS {
-        text.head(name, kind, help);
-        for one in caches {
-            let labels = format!("file=\"{}\"", escaped(&one.file));
-            text.value(name, &labels, value(one));
-        }
-    }
+    let label = |one: &CacheStatus| format!("file=\"{}\"", escaped(&one.file));
+    let rows: Vec<_> = caches.iter().map(|one| (label(one), one)).collect();
+    text.families(&METRICS, &rows);
 }

@@ -1,17 +1,9 @@
 //! Remote disks and their servers in Prometheus' text format. Pure.
 
-use super::text::{Text, escaped};
+use super::text::{Metric, Text, escaped};
 use crate::remotes::RemoteReport;
 
-/// A metric of each remote disk: its name, kind, help and value.
-type OfRemote = (
-    &'static str,
-    &'static str,
-    &'static str,
-    fn(&RemoteReport) -> String,
-);
-
-const METRICS: [OfRemote; 5] = [
+const METRICS: [Metric<RemoteReport, String>; 5] = [
     (
         "outboard_remote_unreachable",
         "gauge",
@@ -64,10 +56,6 @@ pub(super) fn write(text: &mut Text, remotes: &[RemoteReport]) {
             text.value(SERVERS, &labels, clients);
         }
     }
-    for (name, kind, help, value) in METRICS {
-        text.head(name, kind, help);
-        for one in remotes {
-            text.value(name, &disk(one), value(one));
-        }
-    }
+    let rows: Vec<_> = remotes.iter().map(|one| (disk(one), one)).collect();
+    text.families(&METRICS, &rows);
 }

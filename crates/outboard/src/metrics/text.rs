@@ -38,7 +38,11 @@ impl Text {
     }
 
     /// Writes all `metrics`, each with a value for every row of labels and their `T`.
-    fn families<T: ?Sized>(&mut self, metrics: &[Metric<T>], rows: &[(String, &T)]) {
+    pub(super) fn families<T: ?Sized, V: Display>(
+        &mut self,
+        metrics: &[Metric<T, V>],
+        rows: &[(String, &T)],
+    ) {
         for (name, kind, help, value) in metrics {
             self.head(name, kind, help);
             for (labels, of) in rows {
@@ -54,7 +58,7 @@ impl Text {
 }
 
 /// Name, kind and help of a metric, and its value for a `T`.
-type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> u64);
+pub(super) type Metric<T, V = u64> = (&'static str, &'static str, &'static str, fn(&T) -> V);
 
 /// What has figures besides the exports. A server without one of them has no such metrics.
 #[derive(Debug, Default)]
