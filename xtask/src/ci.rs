@@ -340,10 +340,13 @@ fn documentation() -> Result<()> {
 /// What the feature `bucket` adds: the tests of the crate, and those of the binary with volumes.
 fn volumes_on_object_stores() -> Result<()> {
     // A test that does not find a server fails where all of them are there.
-    let is_strict = s3_servers::install()?;
+    let options = SuiteOptions {
+        strict: s3_servers::install()?,
+        ..SuiteOptions::default()
+    };
     let selection = [&s3_servers::WITH_BUCKET[..], &["--lib", "--test=cli"]].concat();
     let chosen = [("bucket", &[][..]), ("outboard cli", &["bucket::"])];
-    suite::run_chosen(&selection, &chosen, is_strict)
+    suite::run_chosen(&selection, &chosen, &options)
 }
 
 fn fuzz_briefly() -> Result<()> {

@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::pool::REQUIRE_ALL;
 use super::selection::Selection;
 use crate::shell;
 
@@ -68,27 +67,9 @@ pub(super) fn build(selection: &Selection) -> Result<Built> {
     })
 }
 
-/// Runs tests of programs that are built with `arguments`, one program after the other: of each that is named, those with a part
-/// of their names in its list, or all where it is empty.
-pub(crate) fn run_chosen(
-    arguments: &[&str],
-    chosen: &[(&str, &[&str])],
-    is_strict: bool,
-) -> Result<()> {
-    let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
-    let binaries = parse(&messages(&arguments)?);
-    for (name, parts) in chosen {
-        let binary = binaries.iter().find(|binary| binary.name == *name);
-        let binary = binary.with_context(|| format!("{name} was not built"))?;
-        let mut tests = Command::new(&binary.path);
-        tests.args(*parts).current_dir(&binary.folder);
-        tests.env("CARGO_MANIFEST_DIR", &binary.folder);
-        if is_strict {
-            tests.env(REQUIRE_ALL, "1");
-        }
-        shell::run(&mut tests)?;
-    }
-    Ok(())
+/// The programs with tests that are built with `arguments`.
+pub(super) fn build_with(arguments: &[String]) -> Result<Vec<Binary>> {
+    Ok(parse(&messages(arguments)?))
 }
 
 /// What cargo reports of the tests that it builds with `arguments`.

@@ -16,10 +16,9 @@ mod tests;
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use self::binary::Binary;
-pub(crate) use self::binary::run_chosen;
 pub(crate) use self::pool::{BINARY, REQUIRE_ALL};
 use self::pool::{Limits, Task};
 use self::report::Report;
@@ -43,6 +42,26 @@ pub(crate) struct SuiteOptions<'a> {
     pub(crate) variables: &'a [(&'static str, String)],
 }
 
+impl SuiteOptions<'_> {
+    /// A run of a binary with these options.
+    fn task(
+        &self,
+        binary: Binary,
+        arguments: Vec<String>,
+        threads: Option<usize>,
+        outboard: &Path,
+    ) -> Task {
+        Task {
+            binary,
+            arguments,
+            threads,
+            outboard: outboard.to_owned(),
+            strict: self.strict,
+            variables: self.variables.to_vec(),
+        }
+    }
+}
+
 /// Which tests of the binaries run together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -64,7 +83,7 @@ pub(crate) fn run(options: SuiteOptions<'_>) -> Result<()> {
     };
     let binaries = built.tests;
     let built = begin.elapsed();
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = cores();
     let before = process::cpu_seconds(std::process::id())?;
     let begin = clock::now();
     let mut report = Report::default();
@@ -104,6 +123,49 @@ pub(crate) fn run(options: SuiteOptions<'_>) -> Result<()> {
     }
 }
 
+/// Runs tests of programs that are built with `arguments`, one program after the other: of each that is named, those with a part
+/// of their names in its list, or all where it is empty.
+pub(crate) fn run_chosen(
+    arguments: &[&str],
+    chosen: &[(&str, &[&str])],
+    options: &SuiteOptions<'_>,
+) -> Result<()> {
+    let begin = clock::now();
+    let owned = |words: &[&str]| {
+        words
+            .iter()
+            .map(|&word| word.to_owned())
+            .collect::<Vec<_>>()
+    };
+    let binaries = binary::build_with(&owned(arguments))?;
+    let tasks = chosen.iter().map(|(name, parts)| {
+        let binary = binaries.iter().find(|binary| binary.name == *name);
+        let binary = binary.with_context(|| format!("{name} was not built"))?;
+        let outboard = shell::target().join("debug/outboard");
+        Ok(options.task(binary.clone(), owned(parts), None, &outboard))
+    });
+    let tasks = tasks.collect::<Result<Vec<_>>>()?;
+    let built = begin.elapsed();
+    let limits = Limits {
+        tests: cores(),
+        ..Limits::ONE
+    };
+    let before = process::cpu_seconds(std::process::id())?;
+    let begin = clock::now();
+    let mut report = Report::default();
+    pool::run(tasks, limits, &mut report)?;
+    let cpu_seconds = process::cpu_seconds(std::process::id())? - before;
+    report.print(built, begin.elapsed(), cpu_seconds);
+    match report.failure() {
+        Some(failure) => bail!("{failure}"),
+        None => Ok(()),
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// What is run of each binary in a phase; the limited tests first, which take longest.
 fn tasks(
     binaries: &[Binary],
@@ -111,14 +173,7 @@ fn tasks(
     options: &SuiteOptions<'_>,
     phase: Phase,
 ) -> Vec<Task> {
-    let task = |binary: Binary, arguments, threads| Task {
-        binary,
-        arguments,
-        threads,
-        outboard: outboard.to_owned(),
-        strict: options.strict,
-        variables: options.variables.to_vec(),
-    };
+    let task = |binary, arguments, threads| options.task(binary, arguments, threads, outboard);
     let (mut first, mut then) = (Vec::new(), Vec::new());
     for binary in binaries {
         let exclusive = exclusive::names(&binary.name);
