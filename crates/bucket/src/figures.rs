@@ -37,13 +37,13 @@ impl StoreOperation {
 pub struct OperationFigures {
     /// Which.
     pub operation: StoreOperation,
-    /// How many were sent.
+    /// How many were sent, and those of a kind that the store does not have, which are refused before.
     pub requests: u64,
     /// How many the store did not carry out: it failed, refused or did not answer. An object that is not there, or is there already,
     /// is an answer.
     pub failures: u64,
-    /// Time from each request to its answer, in all, nanoseconds. The data of a `get` comes after the answer; lists and deletes
-    /// are not measured.
+    /// Time from each request to its answer, in all, nanoseconds. The data of a `get` comes after the answer; what comes as a stream, a
+    /// list of a folder and all below it and deletes, is not measured.
     pub nanos: u64,
 }
 

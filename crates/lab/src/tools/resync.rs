@@ -335,8 +335,8 @@ struct Half {
 }
 
 /// The member on this image.
-fn half_of(told: &str, image: &str) -> Option<Half> {
-    let all: Value = serde_json::from_slice(told.as_bytes()).ok()?;
+fn half_of(status: &str, image: &str) -> Option<Half> {
+    let all: Value = serde_json::from_slice(status.as_bytes()).ok()?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
     all.as_array()?.iter().find_map(|array| {
         let mut members = array["members"].as_array()?.iter();
