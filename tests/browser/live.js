@@ -32,6 +32,9 @@ function freePort() {
   });
 }
 
+/** Servers that run: a check that fails leaves its own. */
+const running = new Set();
+
 /** A server with its page. `token` is that which it printed, if it did. */
 async function serve({ outboard, folder }, disks, ports = null, more = []) {
   const [port, http] = ports ?? [await freePort(), await freePort()];
@@ -52,10 +55,12 @@ async function serve({ outboard, folder }, disks, ports = null, more = []) {
   });
   const stop = () =>
     new Promise((resolve) => {
+      running.delete(stop);
       process.removeAllListeners("exit");
       process.on("exit", resolve);
-      process.kill("SIGTERM");
+      if (!process.kill("SIGTERM")) resolve();
     });
+  running.add(stop);
   return { port, http, token, url: `http://127.0.0.1:${http}/`, pid: process.pid, stop };
 }
 
@@ -269,6 +274,38 @@ async function showsCaches(context) {
   return text;
 }
 
+/** Of a server with volumes on object stores, which are added to a status: the program under test is built without them. */
+async function showsVolumesOnObjectStores(context) {
+  const server = await serve(context, ["root=memory(1M)"]);
+  const { page, close } = await open(context.browser, server.url);
+  const status = await (await page.request.get(new URL("/api/status", server.url).href)).json();
+  assert.deepEqual(status.bucket_volumes, []);
+  const of = (operation, requests, failures, nanos) => ({ operation, requests, failures, nanos });
+  const volume = {
+    uri: "s3://disks/lab/root",
+    is_writer: true,
+    failure: null,
+    unwritten: 5 << 20,
+    received: 3 * 2 ** 30,
+    sent: 2048,
+    operations: [of("get", 1200, 0, 18e9), of("put", 7, 2, 42e6), of("list", 0, 0, 0), of("delete", 1, 0, 0)],
+  };
+  const other = { ...volume, uri: "s3://disks/lab/old", failure: "another server has it" };
+  const body = `data: ${JSON.stringify({ ...status, bucket_volumes: [volume, other] })}\n\n`;
+  await page.route("**/api/events", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+  await page.reload();
+  const rows = page.locator("#buckets tbody tr");
+  await rows.nth(1).waitFor();
+  const text = async (at) => (await rows.nth(at).innerText()).trim().split(/\s*\t\s*/);
+  const shown = ["s3://disks/lab/root", "1,200", "7", "0", "1", "3.0 GiB", "2.0 KiB", "5.0 MiB", "15.0 ms", "6.00 ms", "2", "open for writing"];
+  assert.deepEqual(await text(0), shown);
+  assert.equal((await text(1)).at(-1), "out of use: another server has it");
+  await axeFindsNothing(page, "volumes on object stores");
+  await close();
+  await server.stop();
+  return shown.join(" ");
+}
+
 async function textOfTheServerIsNoHtml({ browser, server }) {
   const { page, close } = await open(browser, server.url);
   const name = "<img src=x onerror=alert(1)>";
@@ -350,6 +387,7 @@ const CHECKS = {
   "shows a resync with the time left": showsASync,
   "shows overlays of clients": showsOverlaysOfClients,
   "shows caches": showsCaches,
+  "shows volumes on object stores": showsVolumesOnObjectStores,
   "text of the server is no HTML": textOfTheServerIsNoHtml,
   "acts with the token alone": actsWithTheToken,
   "reconnects to a server that was restarted": reconnects,
@@ -383,7 +421,7 @@ async function main() {
     }
   }
   await browser.close();
-  await context.server.stop();
+  await Promise.all([...running].map((stop) => stop()));
   console.log(failed === 0 ? "all checks pass" : `${failed} checks failed`);
   process.exitCode = failed === 0 ? 0 : 1;
 }

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bucket::VolumeFigures;
 use lab::report::PlaceVerdict;
 use nbd::server::{ClientDiskFigures, ClientFigures, ExportFigures, Figures};
 use serde::Serialize;
@@ -129,6 +130,7 @@ pub(super) struct PageStatus {
     snapshots: Vec<SnapshotReport>,
     moves: Vec<MoveReport>,
     caches: Vec<CacheReport>,
+    bucket_volumes: Vec<VolumeFigures>,
     attachments: Vec<AttachmentLine>,
     events: Vec<LoggedEvent>,
 }
@@ -339,6 +341,7 @@ impl StatusHistory {
             snapshots: status.snapshots,
             moves: status.moves,
             caches: status.caches,
+            bucket_volumes: status.bucket_volumes,
             attachments: surroundings.attachments,
             events: surroundings.events,
         };

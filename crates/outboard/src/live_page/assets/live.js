@@ -129,6 +129,20 @@ function makeTables() {
       { title: "Read ahead", text: (one) => text.bytes(one.prefetched) },
       { title: "State", text: (one) => (one.failure ? `out of use: ${one.failure}` : "in use"), isText: true },
     ], (one) => one.file),
+    buckets: table("buckets", "Volumes on object stores", [
+      { title: "Volume", text: (one) => one.uri },
+      { title: "Gets", text: (one) => text.count(operation(one, "get").requests) },
+      { title: "Puts", text: (one) => text.count(operation(one, "put").requests) },
+      { title: "Lists", text: (one) => text.count(operation(one, "list").requests) },
+      { title: "Deletes", text: (one) => text.count(operation(one, "delete").requests) },
+      { title: "Received", text: (one) => text.bytes(one.received) },
+      { title: "Sent", text: (one) => text.bytes(one.sent) },
+      { title: "Not in the store yet", text: (one) => text.bytes(one.unwritten) },
+      { title: "Time of a get", text: (one) => meanTime(operation(one, "get")) },
+      { title: "Time of a put", text: (one) => meanTime(operation(one, "put")) },
+      { title: "Failed requests", text: (one) => text.count(one.operations.reduce((sum, of) => sum + of.failures, 0)) },
+      { title: "State", text: bucketState, isText: true },
+    ], (one) => `${one.uri}\n${one.is_writer}`),
     attachments: table("attachments", "Attachments", [
       { title: "Device", text: (one) => one.device ?? "–" },
       { title: "Mounted on", text: (one) => one.mounted_on ?? "–", isText: true },
@@ -146,6 +160,21 @@ function makeTables() {
       { title: "What happened", text: (one) => one.text, isText: true },
     ], (one) => one.number),
   };
+}
+
+/** Requests of one kind of a volume on an object store. */
+function operation(volume, name) {
+  return volume.operations.find((one) => one.operation === name) ?? { requests: 0, failures: 0, nanos: 0 };
+}
+
+/** The mean since the volume was opened. */
+function meanTime({ requests, nanos }) {
+  return text.latency(requests > 0 ? Math.round(nanos / requests / 1000) : null);
+}
+
+function bucketState(volume) {
+  if (volume.failure) return `out of use: ${volume.failure}`;
+  return volume.is_writer ? "open for writing" : "open for reading";
 }
 
 function meter() {
@@ -243,6 +272,8 @@ function draw(status) {
   show("volumes", status.groups.length > 0);
   tables.caches.update(status.caches);
   show("caches", status.caches.length > 0);
+  tables.buckets.update(status.bucket_volumes);
+  show("buckets", status.bucket_volumes.length > 0);
   tables.attachments.update(status.attachments);
   show("attachments", status.attachments.length > 0);
   tables.events.update(status.events);
