@@ -1,13 +1,13 @@
 //! The metrics of a server in the hands of Prometheus: its own checker, the alert rules and the dashboard that the package has,
 //! each query of which has an answer from a real Prometheus that scrapes a real server.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use outboard_tests::image::{Folder, MIB};
+use outboard_tests::metrics::get;
 use outboard_tests::said;
 use outboard_tests::server::{Server, free_port};
 use serde_json::Value;
@@ -19,20 +19,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 fn packaging() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging")
-}
-
-/// What is behind a URL of the loopback.
-fn get(port: u16, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .ok()?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
-    stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.contains(" 200 ").then(|| body.to_owned())
 }
 
 /// The answer of Prometheus to a query: how many series.
