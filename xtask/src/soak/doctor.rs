@@ -23,6 +23,7 @@ pub(super) fn run() -> Result<()> {
         filter: Some(TESTS),
         strict: true,
         variables: &[(LONG.0, LONG.1.to_owned())],
+        ..SuiteOptions::default()
     });
     let arguments = ["test", "--package", "outboard-tests", "--test", TESTS];
     let only = ["sweep::", "--", "--nocapture", "--test-threads=1"];

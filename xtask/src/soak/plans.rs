@@ -21,5 +21,6 @@ pub(super) fn run() -> Result<()> {
         filter: Some(TESTS),
         strict: true,
         variables: &[(WHOLE.0, WHOLE.1.to_owned())],
+        ..SuiteOptions::default()
     })
 }

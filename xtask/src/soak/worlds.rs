@@ -2,7 +2,10 @@
 //!
 //! Every kind of world gets as many as `--count` says, from `--seed` on: of arrays (copies, superblocks 0.90, parity, partial parity logs, journals,
 //! reshapes, other levels, other consistency policies), of two hosts, moves, caches, copies and clients. A world that fails is printed with its seed; another run from
-//! another seed on plays others.
+//! another seed on plays others. They are built with optimisation, which plays several in the time of one, and with all checks of overflow and
+//! assertions.
+
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -22,6 +25,12 @@ pub(super) const COUNT_MAX: u64 = 1 << 31;
 /// The tests that play worlds, by a part of their names.
 const TESTS: &str = "worlds";
 
+/// The profile that they are built with.
+const PROFILE: &str = "worlds";
+
+/// At the most, where the machine does something else as well: one test plays thousands of them without a word.
+const OF_A_WORLD: Duration = Duration::from_secs(1);
+
 /// Runs all of them; none may be skipped.
 pub(super) fn run(count: u64, seed: u64) -> Result<()> {
     let last = last_seed(count, seed)?;
@@ -31,6 +40,8 @@ pub(super) fn run(count: u64, seed: u64) -> Result<()> {
         filter: Some(TESTS),
         strict: true,
         variables: &variables(count, seed),
+        profile: Some(PROFILE),
+        more_time: OF_A_WORLD.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX)),
     })
 }
 

@@ -52,8 +52,10 @@ pub(super) struct Built {
 }
 
 /// Builds what is selected with cargo's progress.
-pub(super) fn build(selection: &Selection) -> Result<Built> {
-    let messages = messages(&selection.arguments())?;
+pub(super) fn build(selection: &Selection, profile: Option<&str>) -> Result<Built> {
+    let mut arguments = selection.arguments();
+    arguments.extend(profile.map(|profile| format!("--profile={profile}")));
+    let messages = messages(&arguments)?;
     let mut binaries = parse(&messages);
     for binary in &mut binaries {
         binary.size = std::fs::metadata(&binary.path)?.len();

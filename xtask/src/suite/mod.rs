@@ -15,6 +15,7 @@ mod selection;
 mod tests;
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -40,6 +41,10 @@ pub(crate) struct SuiteOptions<'a> {
     pub(crate) strict: bool,
     /// Variables that the tests get, and their values.
     pub(crate) variables: &'a [(&'static str, String)],
+    /// The profile they are built with; the one of all other tests without one.
+    pub(crate) profile: Option<&'a str>,
+    /// How much longer than others a test may take before it counts as one that hangs.
+    pub(crate) more_time: Duration,
 }
 
 impl SuiteOptions<'_> {
@@ -58,6 +63,7 @@ impl SuiteOptions<'_> {
             outboard: outboard.to_owned(),
             strict: self.strict,
             variables: self.variables.to_vec(),
+            silence_max: pool::SILENCE_MAX + self.more_time,
         }
     }
 }
@@ -73,7 +79,7 @@ enum Phase {
 pub(crate) fn run(options: SuiteOptions<'_>) -> Result<()> {
     let begin = clock::now();
     let selection = Selection::of(options.filter)?;
-    let built = binary::build(&selection)?;
+    let built = binary::build(&selection, options.profile)?;
     // Building one by itself compiles most of it a second time, with other features of its dependencies.
     shell::set_built(built.programs);
     let outboard = match shell::built("outboard") {

@@ -14,8 +14,9 @@ use super::binary::Binary;
 use super::report::{Report, Update};
 use crate::{process, shell};
 
-/// A binary that reports nothing for so long hangs: it is ended, and its tests are named.
-const SILENCE_MAX: Duration = Duration::from_secs(900);
+/// A binary that reports nothing for so long hangs: it is ended, and its tests are named. Where tests take longer, their
+/// options add to it.
+pub(super) const SILENCE_MAX: Duration = Duration::from_secs(900);
 
 /// How often a run without news says what is going on.
 const REMINDER: Duration = Duration::from_secs(30);
@@ -60,6 +61,8 @@ pub(super) struct Task {
     pub(super) strict: bool,
     /// Variables that they get, and their values.
     pub(super) variables: Vec<(&'static str, String)>,
+    /// It hangs when it reports nothing for so long.
+    pub(super) silence_max: Duration,
 }
 
 /// Runs all tasks; what happens goes to the report as it happens.
@@ -103,7 +106,7 @@ fn has_memory(limits: Limits) -> bool {
 fn supervise(task: &Task, threads: usize, logs: &Path, sender: &Sender<Update>) {
     let name = &task.binary.name;
     let log = logs.join(format!("{}.log", name.replace(' ', "-")));
-    let outcome = start(task, threads, &log).and_then(|child| follow(child, name, sender));
+    let outcome = start(task, threads, &log).and_then(|child| follow(child, task, sender));
     let (status, cpu_seconds) = match outcome {
         Ok((status, cpu_seconds)) => (status, cpu_seconds),
         Err(error) => (Some(format!("{error:#}")), 0.0),
@@ -149,7 +152,7 @@ fn start(task: &Task, threads: usize, log: &Path) -> Result<Child> {
 }
 
 /// Passes on what the binary reports; what is wrong with its end, and its processor time.
-fn follow(mut child: Child, name: &str, sender: &Sender<Update>) -> Result<(Option<String>, f64)> {
+fn follow(mut child: Child, task: &Task, sender: &Sender<Update>) -> Result<(Option<String>, f64)> {
     let stdout = child.stdout.take().context("its output is not ours")?;
     let (lines, incoming) = mpsc::channel();
     // A child that the binary leaves behind keeps the pipe open: the reader must not be waited for.
@@ -162,7 +165,7 @@ fn follow(mut child: Child, name: &str, sender: &Sender<Update>) -> Result<(Opti
         }
     })?;
     let pass_on = |line| {
-        let binary = name.to_owned();
+        let binary = task.binary.name.clone();
         sender.send(Update::Line { binary, line }).ok();
     };
     let mut silence = Duration::ZERO;
@@ -186,10 +189,10 @@ fn follow(mut child: Child, name: &str, sender: &Sender<Update>) -> Result<(Opti
             return Ok((problem, cpu_seconds));
         }
         silence += STEP;
-        if silence >= SILENCE_MAX {
+        if silence >= task.silence_max {
             child.kill()?;
             child.wait()?;
-            let problem = format!("it reported nothing for {} s", SILENCE_MAX.as_secs());
+            let problem = format!("it reported nothing for {} s", task.silence_max.as_secs());
             return Ok((Some(problem), cpu_seconds));
         }
     }

@@ -39,6 +39,7 @@ fn program(folder: &Path, name: &str, lines: &[&str], status: u8) -> Task {
         outboard: PathBuf::from("outboard"),
         strict: true,
         variables: Vec::new(),
+        silence_max: pool::SILENCE_MAX,
     }
 }
 
