@@ -6,14 +6,21 @@ use std::time::Duration;
 
 use block::BlockDevice as _;
 use fastrand::Rng;
+use futures_util::TryStreamExt as _;
+use object_store::ObjectStore as _;
 use object_store::memory::InMemory;
+use object_store::path::Path;
 
 use super::play_all;
 use super::snapshots::{assert_clean, names, open_snapshot, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
-use super::volume::{SIZE, access, new_volume, open, open_for_reading, run, stable, tags, write};
+use super::volume::{
+    SIZE, access, new_volume, open, open_for_reading, open_with, run, stable, tags, write,
+};
 use crate::admin::create_on;
-use crate::error::BucketError;
+use crate::error::{BucketError, VolumeFailure};
+use crate::store::read_header;
+use crate::volume::{IndexCheckpoints, VolumeOptions};
 
 /// Worlds of a test run.
 const WORLDS: u64 = 60;
@@ -226,4 +233,87 @@ async fn world(seed: u64) {
 #[test]
 fn two_writers_never_both_flush_and_nothing_flushed_is_lost() {
     play_all(WORLDS, |seed| run(world(seed)));
+}
+
+/// It would answer reads with what was there before until it flushes, or polls its index.
+#[test]
+fn a_writer_confirms_that_the_volume_is_its_own_only_while_it_is() {
+    run(async {
+        let (inner, first) = new_volume().await;
+        first.confirm().await.unwrap();
+        write(&first, 0, 1, 1).await.unwrap();
+        first.flush().await.unwrap();
+        first.confirm().await.unwrap();
+        let reader = open_for_reading(stable(&inner)).await.unwrap();
+        first.confirm().await.unwrap();
+        let second = open(stable(&inner)).await.unwrap();
+        write(&second, 0, 1, 2).await.unwrap();
+        second.flush().await.unwrap();
+        assert_eq!(tags(&first, 0, 1).await, [1], "it does not know it yet");
+        let error = first.confirm().await.unwrap_err();
+        assert!(matches!(error, BucketError::Failed { .. }), "{error}");
+        let read = first.read(super::blocks(0, 1)).await.unwrap_err();
+        assert!(read.fenced().is_some(), "{read}");
+        assert!(matches!(first.failed().await, VolumeFailure::Fenced));
+        second.confirm().await.unwrap();
+        reader.close().await.unwrap();
+        second.close().await.unwrap();
+    });
+}
+
+/// A store that does not answer says nothing of another writer.
+#[test]
+fn a_writer_that_does_not_reach_its_store_confirms_nothing_and_has_not_failed() {
+    run(async {
+        let inner = Arc::new(InMemory::new());
+        create_on(stable(&inner), SIZE).await.unwrap();
+        let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
+        let first = open(access(store.clone())).await.unwrap();
+        store.cut();
+        let error = first.confirm().await.unwrap_err();
+        assert!(!matches!(error, BucketError::Failed { .. }), "{error}");
+        assert!(first.failure().is_none());
+    });
+}
+
+/// The next writer reads each log, and a client waits for that: after 1,500 flushes it took nine seconds.
+#[test]
+fn a_volume_in_standby_leaves_few_logs_to_the_next_writer() {
+    run(async {
+        for is_standby in [false, true] {
+            let inner = Arc::new(InMemory::new());
+            create_on(stable(&inner), SIZE).await.unwrap();
+            let options = VolumeOptions {
+                is_standby,
+                ..VolumeOptions::default()
+            };
+            let volume = open_with(stable(&inner), &options).await.unwrap();
+            for tag in 1..=300 {
+                write(&volume, 0, 1, tag).await.unwrap();
+                volume.flush().await.unwrap();
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let logs = logs_to_read(&inner).await;
+            match is_standby {
+                true => assert!(logs < 128, "{logs}"),
+                false => assert!(logs >= 300, "{logs}"),
+            }
+            volume.close().await.unwrap();
+        }
+    });
+}
+
+/// Logs that the tables do not have.
+async fn logs_to_read(inner: &Arc<InMemory>) -> u64 {
+    let access = stable(inner);
+    let header = read_header(&access).await.unwrap().header;
+    let access = access.of(&header);
+    let manifest = IndexCheckpoints::of(&access).manifest().await.unwrap();
+    let behind = manifest.unwrap().replay_after_wal_id();
+    let folder = Path::from(format!("{}/wal", access.names.index()));
+    let logs = access.store.list(Some(&folder));
+    let logs: Vec<_> = logs.try_collect().await.unwrap();
+    let numbers = logs.iter().filter_map(|log| log.location.filename());
+    let numbers = numbers.filter_map(|name| name.split('.').next()?.parse::<u64>().ok());
+    numbers.filter(|number| *number > behind).count() as u64
 }

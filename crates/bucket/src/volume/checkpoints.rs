@@ -110,7 +110,7 @@ impl<'a> IndexCheckpoints<'a> {
     }
 
     /// The manifest of the index, if there is one.
-    pub(super) async fn manifest(&self) -> Result<Option<VersionedManifest>, BucketError> {
+    pub(crate) async fn manifest(&self) -> Result<Option<VersionedManifest>, BucketError> {
         let read = self.admin.read_manifest(None);
         self.limited("read the manifest of", read).await
     }

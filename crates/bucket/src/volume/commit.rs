@@ -45,7 +45,7 @@ impl VolumeShared {
             .await
     }
 
-    pub(super) async fn flush_here(&self) -> Result<(), VolumeFailure> {
+    pub(super) async fn flush_here(self: &Arc<Self>) -> Result<(), VolumeFailure> {
         let target = self.memory().flush_target();
         let mut committer = self.committer.lock().await;
         let flushed = self.memory().flushed(target);
@@ -59,6 +59,7 @@ impl VolumeShared {
             Ok(()) => {
                 self.memory().committed();
                 self.space.notify_waiters();
+                self.count_log();
                 Ok(())
             }
             Err(failure) => {

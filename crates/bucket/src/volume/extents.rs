@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::{Errno, Extent, ExtentKind, IoError, Operation, Range};
+use block::{Extent, ExtentKind, IoError, Operation, Range};
 
 use super::VolumeShared;
 use crate::dirty::RunPart;
@@ -18,16 +18,14 @@ impl VolumeShared {
     }
 
     async fn find_extents(&self, range: Range) -> Result<Vec<Extent>, IoError> {
-        let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
-            IoError::new(Errno::Io, Operation::Extents, Some(range)).because(error)
-        };
+        let failed = |error| self.scan_error(error, Operation::Extents, range);
         let runs = range.offset / RUN..range.end().div_ceil(RUN);
         // Before the index: what leaves the memory meanwhile is in the index then.
         let changed = self.memory().changed_kinds(runs.clone());
         let mut changed = changed.into_iter().peekable();
         let scan = self.index.scan(runs).await;
         let mut scan = scan.map_err(|error| failed(error.into()))?;
-        let mut next = scan.next().await.map_err(|error| failed(error.into()))?;
+        let mut next = scan.next().await.map_err(failed)?;
         let mut extents = ExtentList::new(range);
         loop {
             let stored = next.as_ref().map(|(run, _)| *run);
@@ -40,7 +38,7 @@ impl VolumeShared {
             let kinds = kinds.map_or([None; RUN_BLOCKS], |(_, kinds)| kinds);
             let map = match next.take_if(|(stored, _)| *stored == run) {
                 Some((_, map)) => {
-                    next = scan.next().await.map_err(|error| failed(error.into()))?;
+                    next = scan.next().await.map_err(failed)?;
                     map
                 }
                 None => RunMap::default(),

@@ -161,6 +161,14 @@ impl IndexHandle {
         }
     }
 
+    /// That of this writer, of an index that was opened just now.
+    pub(super) fn writer_epoch(&self) -> Option<u64> {
+        match self {
+            Self::Writer(db) => Some(db.status().current_manifest.writer_epoch()),
+            Self::Reader(_) => None,
+        }
+    }
+
     /// What the index has of these runs, in order.
     pub(crate) async fn scan(&self, runs: RunRange<u64>) -> Result<RunScan, slatedb::Error> {
         let begin = IndexKey::Run(runs.start).encode();

@@ -28,6 +28,7 @@ mod index;
 mod index_clock;
 mod memory;
 mod open;
+mod ownership;
 mod publish;
 mod read;
 mod zero;
@@ -47,6 +48,7 @@ pub use self::close::{close_all, volume_figures};
 pub(crate) use self::index::{IndexHandle, ScanError};
 use self::memory::VolumeMemory;
 pub(crate) use self::open::{open_checkpoint, open_on, open_reader, open_snapshot, open_tables};
+use self::publish::TableWrites;
 use crate::committer::Committer;
 use crate::error::VolumeFailure;
 use crate::format::VolumeId;
@@ -60,6 +62,8 @@ pub struct VolumeOptions {
     pub store: crate::StoreOptions,
     /// Never written: it fences no other server.
     pub read_only: bool,
+    /// Another server takes it over soon, which is no failure and is logged as none. It is opened sooner then.
+    pub is_standby: bool,
     /// The snapshot of the volume that is read instead, and never written.
     pub snapshot: Option<SnapshotName>,
     /// How long a request to the store is retried before it fails.
@@ -71,6 +75,7 @@ impl Default for VolumeOptions {
         Self {
             store: crate::StoreOptions::default(),
             read_only: false,
+            is_standby: false,
             snapshot: None,
             outage_limit: Duration::from_secs(600),
         }
@@ -92,6 +97,10 @@ struct VolumeShared {
     /// The id of the checkpoint of a snapshot.
     snapshot: Option<[u8; 16]>,
     index: IndexHandle,
+    /// That of a writer in the manifest of the index: a later one there is another writer's.
+    writer_epoch: Option<u64>,
+    /// Of a volume that another server takes over soon.
+    table_writes: Option<TableWrites>,
     runtime: Handle,
     policy: RetryPolicy,
     memory: Mutex<VolumeMemory>,
@@ -119,9 +128,13 @@ impl VolumeShared {
     /// The volume is out of use: requests that wait for space fail, too.
     fn fail(&self, failure: VolumeFailure) {
         let text = failure.to_string();
-        let is_closed = matches!(failure, VolumeFailure::Closed);
+        let is_quiet = match failure {
+            VolumeFailure::Closed => true,
+            VolumeFailure::Fenced => self.table_writes.is_some(),
+            VolumeFailure::Commit(_) => false,
+        };
         let is_news = self.memory().fail(failure);
-        if is_news && !is_closed {
+        if is_news && !is_quiet {
             tracing::error!("{}: {text}", self.access.uri);
         }
         self.space.notify_waiters();

@@ -14,7 +14,7 @@ use super::close::{CloseGuard, refuse_own};
 use super::index::{IndexHandle, limited, reader_of, writer_of};
 use super::index_clock::{IndexClock, last_tick};
 use super::memory::VolumeMemory;
-use super::publish::FlushRequests;
+use super::publish::{FlushRequests, TableWrites};
 use super::{BucketVolume, VolumeOptions, VolumeShared};
 use crate::committer::Committer;
 use crate::error::{BucketError, VolumeFailure};
@@ -72,6 +72,7 @@ pub(crate) async fn open_on(
             open_writer(&access, &header).await?
         }
     };
+    let writer_epoch = index.writer_epoch();
     let size = snapshot.as_ref().map_or(header.size, |one| one.record.size);
     let policy = RetryPolicy {
         limit: options.outage_limit,
@@ -82,6 +83,8 @@ pub(crate) async fn open_on(
         id: header.id,
         snapshot: snapshot.map(|snapshot| *snapshot.checkpoint.id.as_bytes()),
         index,
+        writer_epoch,
+        table_writes: options.is_standby.then(TableWrites::default),
         runtime,
         policy,
         memory: Mutex::new(VolumeMemory::default()),
@@ -91,6 +94,8 @@ pub(crate) async fn open_on(
         changes: InFlight::new(),
     });
     shared.watch_index();
+    // The log that was read.
+    shared.begin_table();
     Ok(BucketVolume {
         geometry: geometry(size, read_only),
         guard: CloseGuard::register(&shared),

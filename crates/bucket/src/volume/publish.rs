@@ -1,4 +1,5 @@
-//! What a writer does on request: it writes all its changes into tables of the index, so that a checkpoint which another program makes
+//! When a writer writes tables of the index: where another server takes the volume over soon, after some flushes, so that it has few logs
+//! to read; and on request: it writes all its changes into tables of the index, so that a checkpoint which another program makes
 //! has them. The request is a checkpoint in the manifest, which the writer polls anyway: it costs no request to the store.
 //!
 //! # Invariants
@@ -8,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use slatedb::config::{FlushOptions, FlushType};
 use slatedb::{Db, DbStatus};
@@ -15,6 +17,13 @@ use slatedb::{Db, DbStatus};
 use super::VolumeShared;
 use super::index::IndexHandle;
 use crate::format::FLUSH_REQUEST;
+
+/// Logs until a table is written: a client waits while the next writer reads them, 6 ms each.
+const LOGS_MAX: u64 = 128;
+
+/// Counts the logs of a volume that another server takes over soon.
+#[derive(Debug, Default)]
+pub(super) struct TableWrites(AtomicU64);
 
 /// Requests that this writer has found.
 #[derive(Debug, Default)]
@@ -33,6 +42,33 @@ impl FlushRequests {
 }
 
 impl VolumeShared {
+    /// A log was written.
+    pub(super) fn count_log(self: &Arc<Self>) {
+        let Some(TableWrites(logs)) = &self.table_writes else {
+            return;
+        };
+        if (logs.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(LOGS_MAX) {
+            self.begin_table();
+        }
+    }
+
+    /// Writes what is in logs into a table, in a task, if another server takes the volume over soon.
+    pub(super) fn begin_table(self: &Arc<Self>) {
+        let IndexHandle::Writer(db) = &self.index else {
+            return;
+        };
+        if self.table_writes.is_none() {
+            return;
+        }
+        let (db, uri) = (db.clone(), self.access.uri.clone());
+        drop(self.runtime.spawn(async move {
+            if let Err(error) = write_tables(&db).await {
+                // A failure of the volume is found by its next flush.
+                tracing::debug!("{uri}: no table was written: {error}");
+            }
+        }));
+    }
+
     /// Commits all changes and writes them into tables, in a task.
     pub(super) fn begin_publish(self: &Arc<Self>) {
         let shared = self.clone();

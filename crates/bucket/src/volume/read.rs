@@ -120,8 +120,13 @@ impl VolumeShared {
             };
             let pause = self.pause_before_scan(scans);
             let Some(pause) = pause.filter(|_| error.is_missing()) else {
-                let failed = IoError::new(Errno::Io, Operation::Read, Some(range));
-                return Err(failed.because(error));
+                return Err(match error {
+                    ReadError::Index(error) => self.scan_error(error, Operation::Read, range),
+                    error => {
+                        let failed = IoError::new(Errno::Io, Operation::Read, Some(range));
+                        failed.because(error)
+                    }
+                });
             };
             tracing::debug!("{}: {error}: scanning the index again", self.access.uri);
             scans += 1;

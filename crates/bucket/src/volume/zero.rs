@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use block::{Errno, IoError, Operation, Range};
+use block::{IoError, Operation, Range};
 
 use super::VolumeShared;
 use super::memory::Admission;
@@ -46,12 +46,10 @@ impl VolumeShared {
         runs: std::ops::Range<u64>,
         about: (Operation, Range),
     ) -> Result<(), IoError> {
-        let failed = |error: Box<dyn std::error::Error + Send + Sync>| {
-            IoError::new(Errno::Io, about.0, Some(about.1)).because(error)
-        };
+        let failed = |error| self.scan_error(error, about.0, about.1);
         let scan = self.index.scan(runs).await;
         let mut scan = scan.map_err(|error| failed(error.into()))?;
-        while let Some((run, map)) = scan.next().await.map_err(|error| failed(error.into()))? {
+        while let Some((run, map)) = scan.next().await.map_err(failed)? {
             if map.has_data() {
                 self.zero_part(whole_run(run), about).await?;
             }

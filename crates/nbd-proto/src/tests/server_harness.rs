@@ -30,6 +30,7 @@ pub(crate) fn identity() -> DiskIdentity {
         identity: Some("file:1:2:3".parse().unwrap()),
         incarnation: Some(0xabc),
         writers: Some(WriterPolicy::One),
+        is_fenced: false,
     }
 }
 

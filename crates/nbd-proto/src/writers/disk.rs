@@ -6,6 +6,8 @@ use std::str::FromStr;
 use super::NAMESPACE;
 use super::token::{InvalidValue, hex};
 
+/// The value of the name `fence`.
+const FENCE_OF_STORAGE: &str = "storage";
 /// Longest identity, bytes.
 pub(super) const IDENTITY_MAX: usize = 255;
 
@@ -82,6 +84,9 @@ pub struct DiskIdentity {
     pub incarnation: Option<u64>,
     /// How it takes writers.
     pub writers: Option<WriterPolicy>,
+    /// The storage fences its servers: before one of them admits a client that may write, no write of another one is carried out any
+    /// more, and all that another one flushed is there. False where that is not known.
+    pub is_fenced: bool,
 }
 
 impl DiskIdentity {
@@ -100,7 +105,9 @@ impl DiskIdentity {
             .incarnation
             .map(|number| named("incarnation", &format_args!("{number:016x}")));
         let writers = self.writers.map(|policy| named("writers", &policy.name()));
-        [disk, incarnation, writers].into_iter().flatten().collect()
+        let fence = self.is_fenced.then(|| named("fence", &FENCE_OF_STORAGE));
+        let names = [disk, incarnation, writers, fence];
+        names.into_iter().flatten().collect()
     }
 
     /// Takes one name of a server's answer. Unknown and repeated names are
@@ -116,6 +123,7 @@ impl DiskIdentity {
             "disk" => keep(&mut self.identity, value.parse()),
             "incarnation" => keep(&mut self.incarnation, hex(value)),
             "writers" => keep(&mut self.writers, value.parse()),
+            "fence" => self.is_fenced |= value == FENCE_OF_STORAGE,
             _ => {}
         }
     }

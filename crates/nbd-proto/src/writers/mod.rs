@@ -9,6 +9,7 @@
 //! server   outboard:disk=IDENTITY                 absent where the disk has none
 //!          outboard:incarnation=16 hex digits     another one where unflushed writes may be lost
 //!          outboard:writers=one|many|fenced       how the export takes writers
+//!          outboard:fence=storage                 absent where servers of the disk do not fence each other
 //! ```
 //!
 //! The server remembers TOKEN and ACCESS for the `GO` of that export on that connection, and refuses it with

@@ -17,13 +17,18 @@ fn identity() -> impl Strategy<Value = DiskIdentity> {
     use WriterPolicy::{Fenced, Many, One};
     let id = "[!-~]{1,255}".prop_map(|text: String| text.parse::<DiskId>().unwrap());
     let writers = prop::option::of(prop::sample::select(vec![One, Many, Fenced]));
-    (prop::option::of(id), any::<Option<u64>>(), writers).prop_map(
-        |(identity, incarnation, writers)| DiskIdentity {
+    (
+        prop::option::of(id),
+        any::<Option<u64>>(),
+        writers,
+        any::<bool>(),
+    )
+        .prop_map(|(identity, incarnation, writers, is_fenced)| DiskIdentity {
             identity,
             incarnation,
             writers,
-        },
-    )
+            is_fenced,
+        })
 }
 
 proptest! {
@@ -94,6 +99,8 @@ fn values_of_another_form_are_not_taken() {
         "outboard:incarnation=00000000000000FF",
         "outboard:incarnation=00000000000000001",
         "outboard:writers=two",
+        "outboard:fence=none",
+        "outboard:fence=",
         "outboard:disk=",
         "outboard:disk",
         "base:allocation",

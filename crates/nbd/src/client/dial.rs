@@ -11,7 +11,7 @@ use nbd_proto::{
     HandshakeFailure, Negotiated, WriterAccess, WriterRefusal,
 };
 
-use crate::client::first_answer::first_answer;
+use crate::client::first_answer::{Greeting, first_answer};
 use crate::client::stream::Stream;
 use crate::client::{ClientError, Target};
 use crate::tls::{ClientTls, Handshake, HandshakeStep, TlsFailure};
@@ -110,9 +110,9 @@ pub(super) async fn dial_as(
 pub(super) async fn dial_one(
     server: &Target,
     config: ClientHandshakeConfig,
-    timeout: Duration,
+    (timeout, greeting): (Duration, Greeting),
 ) -> Result<Dialed, ClientError> {
-    let shaken = shake_one(server, config, timeout).await?;
+    let shaken = shake_one(server, config, timeout, greeting).await?;
     finished(shaken).ok_or_else(|| ClientError::Closed {
         target: server.clone(),
     })
@@ -144,10 +144,10 @@ pub(super) async fn shake(
     config: ClientHandshakeConfig,
     timeout: Duration,
 ) -> Result<(Target, Shaken), ClientError> {
-    let shake = |server: Target| {
+    let shake = |server: Target, greeting: Greeting| {
         let config = config.clone();
         Box::pin(async move {
-            let shaken = shake_one(&server, config, timeout).await?;
+            let shaken = shake_one(&server, config, timeout, greeting).await?;
             Ok((server, shaken))
         })
     };
@@ -158,8 +158,10 @@ async fn shake_one(
     target: &Target,
     config: ClientHandshakeConfig,
     timeout: Duration,
+    greeting: Greeting,
 ) -> Result<Shaken, ClientError> {
-    match clock::timeout(timeout, Box::pin(negotiate(target, config, timeout))).await {
+    let negotiation = Box::pin(negotiate(target, config, timeout, greeting));
+    match clock::timeout(timeout, negotiation).await {
         Ok(result) => result,
         Err(clock::Elapsed) => Err(ClientError::HandshakeTimeout {
             target: target.clone(),
@@ -172,6 +174,7 @@ async fn negotiate(
     target: &Target,
     config: ClientHandshakeConfig,
     timeout: Duration,
+    greeting: Greeting,
 ) -> Result<Shaken, ClientError> {
     let cannot_connect = |source| ClientError::Connect {
         target: target.clone(),
@@ -201,6 +204,7 @@ async fn negotiate(
         if count == 0 {
             return Err(failed(handshake.end_of_stream()));
         }
+        greeting.arrived();
         let mut rest = &buffer[..count];
         loop {
             let taken = handshake.receive(rest);

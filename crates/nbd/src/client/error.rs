@@ -34,6 +34,14 @@ pub enum ClientError {
         /// Why the server is not reached.
         last: Box<Self>,
     },
+    /// The server that was lost may still carry changes out, and this one does not fence it.
+    #[error(
+        "{target}: it does not fence the server before, which may still carry out what it has not flushed; serve the disk in standby"
+    )]
+    NoFence {
+        /// Which one it is.
+        target: Target,
+    },
     /// Connecting or the handshake took too long.
     #[error("{target}: no answer to the connection within {} s", seconds(.after))]
     HandshakeTimeout {

@@ -22,18 +22,27 @@ pub(super) struct Client {
     size: u64,
     /// Its name, if it has a disk of its own.
     disk_name: Option<ClientName>,
+    /// The number of the opening that its disk is, if that may be lost to another server.
+    opening: Option<u64>,
     since: Instant,
     counters: Arc<Counters>,
     dismissed: Notify,
 }
 
 impl Client {
-    pub(super) fn new(id: u64, peer: Peer, size: u64, disk_name: Option<ClientName>) -> Self {
+    /// With its name if it has a disk of its own, and the opening that its disk is.
+    pub(super) fn new(
+        id: u64,
+        peer: Peer,
+        size: u64,
+        (disk_name, opening): (Option<ClientName>, Option<u64>),
+    ) -> Self {
         Self {
             id,
             peer,
             size,
             disk_name,
+            opening,
             since: engine::clock::now(),
             counters: Arc::default(),
             dismissed: Notify::new(),
@@ -50,6 +59,10 @@ impl Client {
 
     pub(super) const fn disk_name(&self) -> Option<&ClientName> {
         self.disk_name.as_ref()
+    }
+
+    pub(super) const fn opening(&self) -> Option<u64> {
+        self.opening
     }
 
     fn figures(&self) -> ClientFigures {
@@ -160,6 +173,11 @@ impl AdmittedClient {
     /// A meter for its connection.
     pub(super) fn meter(&self) -> Meter {
         Meter::new(self.client.counters.clone(), engine::clock::now())
+    }
+
+    /// Whether its disk may be lost to another server.
+    pub(super) fn is_of_standby(&self) -> bool {
+        self.client.opening().is_some()
     }
 
     /// What its connection knows of writing.

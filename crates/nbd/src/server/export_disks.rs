@@ -6,6 +6,7 @@ use block::{Geometry, Node};
 
 use super::client_disks::{ClientDisks, DiskPerClient};
 use super::exports::ExportDisk;
+use super::standby::Standby;
 
 /// What clients get.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) enum ExportDisks {
         /// …and the sources for clients of before.
         older: Vec<Arc<ClientDisks>>,
     },
+    /// All of them the same, which another server may have.
+    Standby(Box<Standby>),
 }
 
 impl ExportDisks {
@@ -29,21 +32,39 @@ impl ExportDisks {
                 current: ClientDisks::new(source),
                 older: Vec::new(),
             },
+            ExportDisk::Standby(source) => Self::Standby(Box::new(Standby::new(source))),
+        }
+    }
+
+    /// The disk for all has another size.
+    pub(super) fn resize(&mut self, disk: Node) {
+        match self {
+            Self::Standby(standby) => standby.resize(disk),
+            _ => *self = Self::Shared(disk),
+        }
+    }
+
+    /// That of an export that stands by.
+    pub(super) const fn standby(&self) -> Option<&Standby> {
+        match self {
+            Self::Standby(standby) => Some(standby),
+            _ => None,
         }
     }
 
     /// The disk for all.
-    pub(super) const fn shared(&self) -> Option<&Node> {
+    pub(super) fn shared(&self) -> Option<&Node> {
         match self {
             Self::Shared(disk) => Some(disk),
             Self::PerClient { .. } => None,
+            Self::Standby(standby) => Some(standby.disk()),
         }
     }
 
     /// The sources of disks, the one for new clients last; none where all share one disk.
     pub(super) fn sources(&self) -> Vec<Arc<ClientDisks>> {
         match self {
-            Self::Shared(_) => Vec::new(),
+            Self::Shared(_) | Self::Standby(_) => Vec::new(),
             Self::PerClient { current, older } => older.iter().chain([current]).cloned().collect(),
         }
     }
@@ -53,6 +74,7 @@ impl ExportDisks {
         match self {
             Self::Shared(disk) => disk.geometry(),
             Self::PerClient { current, .. } => current.source().geometry(),
+            Self::Standby(standby) => standby.geometry(),
         }
     }
 

@@ -1,4 +1,5 @@
-//! [`ExportSelection`]: the export that a client selected in its handshake, with its lease on a disk of its own.
+//! [`ExportSelection`]: the export that a client selected in its handshake, with its hold on a disk: a lease on one of its own, or the
+//! disk of an export that stands by (`standby.rs`).
 //!
 //! # How the certificate of a client selects its overlay
 //!
@@ -18,13 +19,62 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nbd_proto::{Refusal, WriterAccess};
+use block::Node;
+use engine::InFlight;
+use nbd_proto::{AccessMode, Refusal, WriterAccess};
 
 use super::client_disks::{ClientDisks, ClientName, Lease, NotClosed, RETURN_TIME};
 use super::control::ServerCore;
 use super::peer::Peer;
 use super::served_export::ServedExport;
+use super::standby::StandbyHold;
 use super::writers::Claim;
+
+/// A disk that is not simply the one for all.
+#[derive(Debug)]
+pub(super) enum HeldDisk {
+    /// One of the client's own.
+    Own(Lease),
+    /// That of an export that stands by.
+    Standby(StandbyHold),
+}
+
+impl HeldDisk {
+    pub(super) fn disk(&self) -> &Node {
+        match self {
+            Self::Own(lease) => lease.disk(),
+            Self::Standby(hold) => &hold.disk,
+        }
+    }
+
+    /// Connections to it that wait for the disk only.
+    pub(super) fn leaving(&self) -> &InFlight {
+        match self {
+            Self::Own(lease) => lease.leaving(),
+            Self::Standby(hold) => &hold.leaving,
+        }
+    }
+
+    /// Whether the client is to leave its disk.
+    pub(super) fn is_evicted(&self) -> bool {
+        matches!(self, Self::Own(lease) if lease.is_evicted())
+    }
+
+    pub(super) fn client_name(&self) -> Option<&ClientName> {
+        match self {
+            Self::Own(lease) => Some(lease.name()),
+            Self::Standby(_) => None,
+        }
+    }
+
+    /// The number of the opening, of a disk that may be lost to another server.
+    pub(super) const fn opening(&self) -> Option<u64> {
+        match self {
+            Self::Own(_) => None,
+            Self::Standby(hold) => hold.opening,
+        }
+    }
+}
 
 /// The selection of one connection.
 #[derive(Debug)]
@@ -34,7 +84,7 @@ pub(super) struct ExportSelection {
     claim_limit: Duration,
     /// The number of its connection.
     connection: u64,
-    held: Option<(Arc<ServedExport>, Lease)>,
+    held: Option<(Arc<ServedExport>, HeldDisk)>,
     claim: Option<Claim>,
 }
 
@@ -50,17 +100,23 @@ impl ExportSelection {
         }
     }
 
-    /// Holds the disk of `peer` at `served`, if it has one of its own there, instead of what it held.
+    /// Holds the disk of `peer` at `served`, if it has one of its own there or the export stands by, instead of what it held.
+    /// `access`: what the client declared.
     pub(super) async fn select(
         &mut self,
         served: &Arc<ServedExport>,
         peer: &Peer,
-    ) -> Result<Option<&Lease>, Refusal> {
+        access: Option<WriterAccess>,
+    ) -> Result<Option<&HeldDisk>, Refusal> {
         self.leave(true).await;
-        if let Some(lease) = served.lease(peer).await? {
-            self.held = Some((served.clone(), lease));
-        }
-        Ok(self.held.as_ref().map(|(_, lease)| lease))
+        let own = served.lease(peer).await?.map(HeldDisk::Own);
+        let may_write = access.is_none_or(|access| access.mode != AccessMode::Read);
+        let held = match own {
+            Some(own) => Some(own),
+            None => served.hold_standby(may_write).await?.map(HeldDisk::Standby),
+        };
+        self.held = held.map(|held| (served.clone(), held));
+        Ok(self.held())
     }
 
     /// Claims `served` for a client that sent its identity, if the export takes claims.
@@ -81,12 +137,14 @@ impl ExportSelection {
         self.connection
     }
 
-    /// What is held, and at which export.
-    pub(super) const fn held(&self) -> Option<(&Arc<ServedExport>, &Lease)> {
-        match &self.held {
-            Some((served, lease)) => Some((served, lease)),
-            None => None,
-        }
+    /// The export at which something is held.
+    pub(super) fn export(&self) -> Option<&Arc<ServedExport>> {
+        self.held.as_ref().map(|(served, _)| served)
+    }
+
+    /// What is held.
+    pub(super) fn held(&self) -> Option<&HeldDisk> {
+        self.held.as_ref().map(|(_, held)| held)
     }
 
     /// Lets another client write.
@@ -97,7 +155,7 @@ impl ExportSelection {
     /// Gives it back. `said_goodbye`: the client is not going to come back for what it had.
     pub(super) async fn leave(&mut self, said_goodbye: bool) {
         self.release_claim();
-        let Some((served, lease)) = self.held.take() else {
+        let Some((served, HeldDisk::Own(lease))) = self.held.take() else {
             return;
         };
         let (export, client) = (served.name(), lease.name().to_string());

@@ -18,6 +18,7 @@ use super::client_disks::DiskPerClient;
 use super::error::{ChangeError, ServeError};
 use super::peer::Peer;
 use super::served_export::ServedExport;
+use super::standby::StandbyDisk;
 use super::writers::WriterRules;
 
 /// A disk that clients can ask for by name.
@@ -38,6 +39,8 @@ pub enum ExportDisk {
     Shared(Node),
     /// Each a disk of its own.
     PerClient(Arc<dyn DiskPerClient>),
+    /// All of them the same disk, which is taken over from another server when a client may write to it.
+    Standby(Arc<dyn StandbyDisk>),
 }
 
 impl<D: BlockDevice + 'static> From<Arc<D>> for ExportDisk {

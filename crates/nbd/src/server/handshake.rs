@@ -73,8 +73,8 @@ impl ServerOffer<'_> {
         if purpose == ExportPurpose::Info {
             return served.describe(None, self.payload_max);
         }
-        let lease = selection.select(&served, peer).await?;
-        let described = served.describe(lease, self.payload_max)?;
+        let held = selection.select(&served, peer, writer).await?;
+        let described = served.describe(held, self.payload_max)?;
         if let Some(access) = writer {
             selection.claim(&served, peer, access).await?;
         }
@@ -117,6 +117,10 @@ pub(super) async fn negotiate(
             }
             HandshakeEvent::FindContexts { name, .. } => {
                 let found = exports.find(&name, peer).ok_or(Refusal::Unknown);
+                if let Ok(served) = &found {
+                    // All connections of a client get the incarnation of one opening.
+                    served.confirm_standby().await;
+                }
                 let offer = found.map(|served| ContextOffer {
                     contexts: &[BASE_ALLOCATION],
                     disk: served.identity(),

@@ -22,6 +22,7 @@
 //! * Export names are never paths.
 //! * A connection that holds the claim to write is ended before another client gets it; a takeover is
 //!   acknowledged when no request of the previous writer is in flight.
+//! * A disk in standby is another server's until a client may write to it; a connection ends with the opening that it is of (`standby`).
 //! * A client's own disk is opened after access was granted, shared by its connections alone, and settled,
 //!   flushed and closed after the last one before it is opened again. A new image is for new clients
 //!   (`client_disks`).
@@ -47,6 +48,7 @@ mod scratch;
 mod served_export;
 mod socket;
 mod socket_file;
+mod standby;
 mod stats;
 mod stop;
 mod writers;
@@ -72,9 +74,10 @@ pub use limits::Limits;
 pub use listener::{ListenAddress, Listener};
 pub use peer::Peer;
 pub use socket_file::lock_place;
+pub use standby::{StandbyDisk, StandbyOpening};
 pub use stats::{
     BUCKETS, ClientFigures, CommandFigures, ExportFigures, Figures, Op, ServerFigures,
-    WriterFigures, WritersFigures, bucket_limit,
+    StandbyFigures, WriterFigures, WritersFigures, bucket_limit,
 };
 pub use writers::WriterRules;
 
@@ -362,8 +365,8 @@ fn admit(
     selection: &ExportSelection,
 ) -> Result<AdmittedClient, NotAdmitted> {
     let (id, announced) = (selection.connection(), &session.agreed.export);
-    match selection.held() {
-        Some((served, lease)) => served.admit(id, peer, announced, Some(lease)),
+    match selection.export() {
+        Some(served) => served.admit(id, peer, announced, selection.held()),
         None => {
             let found = core.exports.find(&session.agreed.requested_name, peer);
             let served = found.ok_or(NotAdmitted::Gone)?;
@@ -404,6 +407,7 @@ async fn transmit(
     }
     let connection = Box::new(Connection::new(ConnectionSetup {
         name: export.to_owned(),
+        is_of_standby: admitted.is_of_standby(),
         leaving: admitted.leaving().clone(),
         socket,
         disk: disk.clone(),

@@ -15,14 +15,16 @@ use nbd_proto::{DiskIdentity, ExportInfo, Refusal, TransmissionFlags, WriterPoli
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::Notify;
 
-use super::client_disks::{ClientDisks, ClientName, DiskPerClient, Lease, NotClosed};
+use super::client_disks::{ClientDisks, ClientName, DiskPerClient, NotClosed};
 use super::clients::{AdmittedClient, Client, ClientRoster};
 use super::error::ChangeError;
 use super::export_disks::ExportDisks;
+use super::export_selection::HeldDisk;
 use super::exports::{Export, Rules};
 use super::peer::Peer;
 use super::plan;
-use super::stats::ExportFigures;
+use super::standby::Standby;
+use super::stats::{ExportFigures, StandbyFigures};
 use super::writers::Writers;
 
 /// Refusals of writers are logged this often at most.
@@ -34,7 +36,7 @@ pub(super) struct ServedExport {
     name: String,
     state: Mutex<ExportState>,
     /// Connections to a shared disk that are over but for requests that it has not answered.
-    pub(super) leaving: InFlight,
+    leaving: InFlight,
     /// Notified when the last client has left.
     emptied: Notify,
     /// Notified when a claim ends.
@@ -95,6 +97,32 @@ impl ServedExport {
         self.state().rules.access.allows(peer)
     }
 
+    pub(super) fn with_disks<T>(&self, work: impl FnOnce(&mut ExportDisks) -> T) -> T {
+        work(&mut self.state().disks)
+    }
+
+    /// Connections to the disk for all that are over but for requests that it has not answered.
+    pub(super) fn leaving(&self) -> InFlight {
+        let state = self.state();
+        let standby = state.disks.standby();
+        let leaving = standby.and_then(|standby| standby.leaving());
+        leaving.unwrap_or(&self.leaving).clone()
+    }
+
+    /// Another server has the disk, or it failed: its clients are disconnected, and it is in standby.
+    pub(super) fn lose_standby(&self, number: u64, why: &str) {
+        let mut state = self.state();
+        let ExportDisks::Standby(standby) = &mut state.disks else {
+            return;
+        };
+        if !standby.lose(number) {
+            return;
+        }
+        let clients = state.roster.dismiss(|one| one.opening() == Some(number));
+        drop(state);
+        tracing::info!(export = self.name, clients, "in standby: {why}");
+    }
+
     /// The disk that new clients get, if it is one for all.
     pub(super) fn shared_disk(&self) -> Option<Node> {
         self.state().disks.shared().cloned()
@@ -116,17 +144,17 @@ impl ServedExport {
         sources.iter().filter_map(|s| s.take_failed()).collect()
     }
 
-    /// The description of the export for a client; `lease` is its hold on a disk of its own.
+    /// The description of the export for a client; `held` is its hold on a disk.
     pub(super) fn describe(
         &self,
-        lease: Option<&Lease>,
+        held: Option<&HeldDisk>,
         payload_max: u32,
     ) -> Result<ExportInfo, Refusal> {
         let state = self.state();
         if state.is_full() {
             return Err(Refusal::Policy(NotAdmitted::Full.to_string()));
         }
-        let geometry = state.geometry(lease);
+        let geometry = state.geometry(held);
         Ok(ExportInfo {
             name: self.name.clone(),
             description: state.description.clone(),
@@ -152,17 +180,17 @@ impl ServedExport {
         Ok(state.disks.sources())
     }
 
-    /// Admits `peer` as a client, if the export still is what the handshake described. `lease` is its hold on a
-    /// disk of its own.
+    /// Admits `peer` as a client, if the export still is what the handshake described. `held` is its hold on a disk that is not
+    /// one for all at any time.
     pub(super) fn admit(
         self: &Arc<Self>,
         id: u64,
         peer: &Peer,
         announced: &ExportInfo,
-        lease: Option<&Lease>,
+        held: Option<&HeldDisk>,
     ) -> Result<AdmittedClient, NotAdmitted> {
         let mut state = self.state();
-        let is_evicted = lease.is_some_and(Lease::is_evicted);
+        let is_evicted = held.is_some_and(HeldDisk::is_evicted);
         if state.is_retired || is_evicted || !state.rules.access.allows(peer) {
             return Err(NotAdmitted::Gone);
         }
@@ -172,7 +200,12 @@ impl ServedExport {
         if state.writers.is_cut(id) {
             return Err(NotAdmitted::Fenced);
         }
-        let disk = lease.map(Lease::disk).or(state.disks.shared());
+        let opening = held.and_then(HeldDisk::opening);
+        let standby = state.disks.standby();
+        if opening.is_some_and(|number| !standby.is_some_and(|one| one.is_current(number))) {
+            return Err(NotAdmitted::Lost);
+        }
+        let disk = held.map(HeldDisk::disk).or(state.disks.shared());
         let disk = disk.ok_or(NotAdmitted::Changed)?.clone();
         let geometry = disk.geometry();
         // These are the handshake's to take away; everything else must still be true.
@@ -182,10 +215,11 @@ impl ServedExport {
         if geometry.size != announced.size || !other.is_empty() {
             return Err(NotAdmitted::Changed);
         }
-        let name = lease.map(|lease| lease.name().clone());
-        let client = Arc::new(Client::new(id, peer.clone(), geometry.size, name));
+        let name = held.and_then(HeldDisk::client_name).cloned();
+        let client = Client::new(id, peer.clone(), geometry.size, (name, opening));
+        let client = Arc::new(client);
         state.roster.enter(client.clone());
-        let leaving = lease.map_or(&self.leaving, Lease::leaving).clone();
+        let leaving = held.map_or(&self.leaving, HeldDisk::leaving).clone();
         Ok(AdmittedClient::new(self.clone(), client, disk, leaving))
     }
 
@@ -210,12 +244,16 @@ impl ServedExport {
             Some(_) => self.with_writers(|writers| writers.policy()),
             None => WriterPolicy::Many,
         };
-        let configured = self.state().rules.identity.clone();
+        let state = self.state();
+        let configured = state.rules.identity.clone();
+        let incarnation = state.disks.standby().map(Standby::incarnation);
+        drop(state);
         let own = || shared.and_then(|disk| disk.identity());
         DiskIdentity {
             identity: configured.or_else(|| own()?.as_str().parse().ok()),
-            incarnation: Some(self.incarnation),
+            incarnation: Some(incarnation.unwrap_or(self.incarnation)),
             writers: Some(writers),
+            is_fenced: incarnation.is_some(),
         }
     }
 
@@ -267,7 +305,7 @@ impl ServedExport {
             }
             emptied.await;
         }
-        self.leaving.settled().await;
+        self.leaving().settled().await;
         let sources = self.state().disks.sources();
         for source in sources {
             source.idle().await;
@@ -312,7 +350,7 @@ impl ServedExport {
                 clients: state.roster.len(),
             });
         }
-        state.disks = ExportDisks::new(disk.into());
+        state.disks.resize(disk);
         Ok(())
     }
 
@@ -377,6 +415,10 @@ impl ServedExport {
                 figures: state.roster.figures(),
                 client_disks: None,
                 writers: state.takes_claims().then(|| state.writers.figures()),
+                standby: state.disks.standby().map(|standby| StandbyFigures {
+                    is_open: standby.is_open(),
+                    takeovers: standby.takeovers(),
+                }),
             };
             (state.disks.sources(), figures)
         };
@@ -405,8 +447,8 @@ impl ExportState {
         max.is_some_and(|max| self.roster.len() >= max)
     }
 
-    fn geometry<'a>(&'a self, lease: Option<&'a Lease>) -> &'a Geometry {
-        lease.map_or_else(|| self.disks.geometry(), |lease| lease.disk().geometry())
+    fn geometry<'a>(&'a self, held: Option<&'a HeldDisk>) -> &'a Geometry {
+        held.map_or_else(|| self.disks.geometry(), |held| held.disk().geometry())
     }
 }
 
@@ -427,6 +469,8 @@ pub(super) enum NotAdmitted {
     Full,
     #[error("the export changed during the handshake")]
     Changed,
+    #[error("another server took the disk over during the handshake")]
+    Lost,
     #[error("another client took over writing during the handshake")]
     Fenced,
 }

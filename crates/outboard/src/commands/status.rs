@@ -1,7 +1,7 @@
 //! `outboard status`: what is attached and served here, and how it is.
 
 use attach::AttachmentStatus;
-use nbd::server::{ClientDiskFigures, ExportFigures, Figures, Op};
+use nbd::server::{ClientDiskFigures, ExportFigures, Figures, Op, StandbyFigures};
 use serde::Serialize;
 
 use crate::arrays::show;
@@ -87,6 +87,7 @@ fn server(server: &ServerStatus) -> String {
     ));
     parts.extend(exports.iter().filter_map(overlays));
     parts.extend(exports.iter().filter_map(writer));
+    parts.extend(exports.iter().filter_map(standby));
     let arrays = server
         .arrays
         .iter()
@@ -140,6 +141,25 @@ fn writer(export: &ExportFigures) -> Option<String> {
         display_name(export),
         writer.peer
     ))
+}
+
+/// A line about an export with a disk that another server may have.
+fn standby(export: &ExportFigures) -> Option<String> {
+    let line = standby_line(export.standby.as_ref()?);
+    Some(format!("{}: {line}", display_name(export)))
+}
+
+fn standby_line(standby: &StandbyFigures) -> String {
+    let state = match standby.is_open {
+        true => "open for writing",
+        false => "in standby",
+    };
+    let times = match standby.takeovers {
+        0 => "never taken over".to_owned(),
+        1 => "taken over once".to_owned(),
+        times => format!("taken over {times} times"),
+    };
+    format!("{state}, {times}")
 }
 
 fn display_name(export: &ExportFigures) -> String {
@@ -243,7 +263,15 @@ fn row(attachment: &AttachmentStatus) -> [String; 6] {
 
 #[cfg(test)]
 mod tests {
-    use super::rounded;
+    use super::{StandbyFigures, rounded, standby_line};
+
+    #[test]
+    fn an_export_that_stands_by_has_its_state_in_the_status() {
+        let line = |is_open, takeovers| standby_line(&StandbyFigures { is_open, takeovers });
+        assert_eq!(line(false, 0), "in standby, never taken over");
+        assert_eq!(line(true, 1), "open for writing, taken over once");
+        assert_eq!(line(false, 2), "in standby, taken over 2 times");
+    }
 
     #[test]
     fn sizes_are_rounded_down_to_what_can_be_taken_in() {

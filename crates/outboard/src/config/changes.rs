@@ -56,6 +56,7 @@ fn has_other_disk(before: &ExportPlan, after: &ExportPlan) -> bool {
     before.disk.disk != after.disk.disk
         || before.read_only != after.read_only
         || before.overlay != after.overlay
+        || before.is_standby != after.is_standby
 }
 
 fn later(old: &ServerPlan, new: &ServerPlan) -> Vec<&'static str> {

@@ -12,6 +12,7 @@ use super::error::Slip;
 use super::file::{self, ExportTable, File, LimitsTable, Tls};
 use super::overlay::overlay;
 use super::page::page;
+use super::standby::{StandbyOptions, standby};
 use super::values::Values;
 use super::writers::writers;
 use super::{ExportPlan, ServerPlan, TlsPlan};
@@ -118,6 +119,15 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
     if let Some(max) = &table.connections_max {
         rules.connections_max = Some(values.count(max, 1..=COUNT_MAX)?);
     }
+    let options = StandbyOptions {
+        read_only: table.read_only,
+        has_overlays: overlay.is_some(),
+        has_record: rules.writers.record.is_some(),
+    };
+    if table.standby {
+        let allowed = standby(&disk.disk, options);
+        allowed.map_err(|why| values.slip(&table.disk, why))?;
+    }
     Ok(ExportPlan {
         name,
         description: description.unwrap_or_default(),
@@ -125,6 +135,7 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
         read_only: table.read_only,
         rules,
         overlay,
+        is_standby: table.standby,
         is_added: false,
     })
 }

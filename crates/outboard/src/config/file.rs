@@ -110,6 +110,8 @@ pub(super) struct ExportTable {
     pub(super) description: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) read_only: bool,
+    #[serde(default)]
+    pub(super) standby: bool,
     pub(super) allow: Option<Vec<Spanned<String>>>,
     pub(super) allow_certificates: Option<Vec<Spanned<String>>>,
     pub(super) connections_max: Amount,

@@ -19,6 +19,7 @@ mod error;
 mod file;
 mod overlay;
 mod page;
+mod standby;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -42,6 +43,7 @@ pub(crate) use error::ConfigError;
 use error::Slip;
 pub(crate) use overlay::{OverlayPlan, quota};
 pub(crate) use page::is_host_name;
+pub(crate) use standby::{StandbyOptions, standby};
 pub(crate) use writers::{WriterOptions, WrittenDisk};
 
 /// Longest configuration, bytes.
@@ -137,6 +139,8 @@ pub(crate) struct ExportPlan {
     pub(crate) rules: Rules,
     /// Where the overlays of its clients are, if each has one of its own.
     pub(crate) overlay: Option<OverlayPlan>,
+    /// Another server may have the disk, until a client is going to write to it here.
+    pub(crate) is_standby: bool,
     /// Whether a command added it to the running server.
     pub(crate) is_added: bool,
 }

@@ -54,6 +54,7 @@ fn input(count: u64, clients: Vec<ClientFigures>) -> PageInput {
                 connections: 1,
             }),
         }),
+        standby: None,
     };
     PageInput {
         status: ServerStatus {

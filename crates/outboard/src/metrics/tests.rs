@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nbd::server::{
     ClientDiskFigures, ClientName, CommandFigures, ExportFigures, Figures, Op, ServerFigures,
-    WritersFigures,
+    StandbyFigures, WritersFigures,
 };
 
 use super::text::{self, Reports};
@@ -41,6 +41,10 @@ fn figures() -> ServerFigures {
                 policy: "fenced".to_owned(),
                 generation: 3,
                 writer: None,
+            }),
+            standby: Some(StandbyFigures {
+                is_open: false,
+                takeovers: 2,
             }),
         }],
         ..ServerFigures::default()
@@ -116,6 +120,10 @@ fn the_text_follows_the_format_and_has_the_figures() {
     let value = |series: String| samples[&series];
     let writer = "outboard_export_writer_generation{export=\"a \\\"b\\\"\\\\\\nc\"}";
     assert!((value(writer.to_owned()) - 3.0).abs() < 1e-9);
+    for (name, is) in [("standby", 1.0), ("takeovers_total", 2.0)] {
+        let series = writer.replace("writer_generation", name);
+        assert!((value(series) - is).abs() < 1e-9, "{name}");
+    }
     assert!((value(format!("outboard_requests_total{{{labels}}}")) - 7.0).abs() < 1e-9);
     let bucket = |le| {
         value(format!(

@@ -5,8 +5,8 @@
 use std::fmt::{Arguments, Display, Write as _};
 
 use nbd::server::{
-    BUCKETS, ClientDiskFigures, CommandFigures, ExportFigures, ServerFigures, WritersFigures,
-    bucket_limit,
+    BUCKETS, ClientDiskFigures, CommandFigures, ExportFigures, ServerFigures, StandbyFigures,
+    WritersFigures, bucket_limit,
 };
 
 use bucket::VolumeFigures;
@@ -78,6 +78,7 @@ pub(super) fn of(figures: &ServerFigures, reports: &Reports) -> String {
     server(&mut text, figures);
     exports(&mut text, figures);
     writers(&mut text, figures);
+    standby(&mut text, figures);
     overlays(&mut text, figures);
     commands(&mut text, figures);
     latencies(&mut text, figures);
@@ -174,6 +175,30 @@ fn writers(text: &mut Text, figures: &ServerFigures) {
     let rows = exports.filter_map(|export| Some((label(export), export.writers.as_ref()?)));
     let rows: Vec<_> = rows.collect();
     // A server without writable exports has no such metrics.
+    if !rows.is_empty() {
+        text.families(&metrics, &rows);
+    }
+}
+
+fn standby(text: &mut Text, figures: &ServerFigures) {
+    let metrics: [Metric<StandbyFigures>; 2] = [
+        (
+            "outboard_export_standby",
+            "gauge",
+            "Whether the disk is not open for writing here: another server may have it.",
+            |standby| u64::from(!standby.is_open),
+        ),
+        (
+            "outboard_export_takeovers_total",
+            "counter",
+            "How often the disk was opened for writing here.",
+            |standby| standby.takeovers,
+        ),
+    ];
+    let exports = figures.exports.iter();
+    let rows = exports.filter_map(|export| Some((label(export), export.standby.as_ref()?)));
+    let rows: Vec<_> = rows.collect();
+    // A server without exports that stand by has no such metrics.
     if !rows.is_empty() {
         text.families(&metrics, &rows);
     }

@@ -8,7 +8,7 @@ use nbd_proto::{
 };
 
 use crate::client::dial::{Dialed, dial_one};
-use crate::client::first_answer::first_answer;
+use crate::client::first_answer::{Greeting, first_answer};
 #[cfg(test)]
 use crate::client::session::mutation::{self, Mutation};
 use crate::client::session::work::PartLimits;
@@ -45,6 +45,7 @@ async fn connect_one(
     server: &Target,
     writer: Option<WriterAccess>,
     timeout: Duration,
+    greeting: Greeting,
 ) -> Result<Dialed, ClientError> {
     let wish = ClientHandshakeConfig {
         framing: Framing::Extended,
@@ -53,7 +54,7 @@ async fn connect_one(
         writer,
         ..ClientHandshakeConfig::new(server.export.clone())
     };
-    dial_one(server, wish, timeout).await
+    dial_one(server, wish, (timeout, greeting)).await
 }
 
 /// Makes one connection to the first of `servers` that answers, and the others to the same one if the export allows several. Fewer
@@ -62,11 +63,11 @@ pub(in crate::client) async fn connect_all(
     servers: Vec<Target>,
     config: &ClientConfig,
 ) -> Result<Vec<Dialed>, ClientError> {
-    let first = |server: Target| {
+    let first = |server: Target, greeting: Greeting| {
         let (writer, timeout) = (config.writer, config.request_timeout);
         Box::pin(async move {
             let begun = engine::clock::now();
-            let first = connect_one(&server, writer, timeout).await?;
+            let first = connect_one(&server, writer, timeout, greeting).await?;
             let took = engine::clock::now().saturating_duration_since(begun);
             Ok((first, took))
         })
@@ -84,7 +85,7 @@ pub(in crate::client) async fn connect_all(
     let patience = (OTHERS_FACTOR * took).max(OTHERS_MIN);
     let patience = patience.min(config.request_timeout);
     let again = config.writer.map(WriterAccess::again);
-    let connect = || connect_one(target, again, patience);
+    let connect = || connect_one(target, again, patience, Greeting::default());
     let shares = TransmissionFlags::CAN_MULTI_CONN | TransmissionFlags::READ_ONLY;
     let several = config.read_only || first.export().flags.intersects(shares);
     let others = if several { config.connections - 1 } else { 0 };

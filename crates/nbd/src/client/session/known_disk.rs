@@ -62,6 +62,11 @@ impl KnownDisk {
         self.server.identity.is_some()
     }
 
+    /// Whether its storage fences its servers.
+    pub(crate) const fn is_fenced(&self) -> bool {
+        self.server.is_fenced
+    }
+
     /// Where its content says what it is, as far as that counts.
     pub(crate) fn regions(&self) -> Vec<Range> {
         let regions = || regions(self.size, self.block_size);
@@ -123,6 +128,7 @@ impl KnownDisk {
     pub(crate) fn is_found(&mut self, server: DiskIdentity) {
         self.server.identity = self.server.identity.take().or(server.identity);
         self.server.incarnation = server.incarnation;
+        self.server.is_fenced = server.is_fenced;
     }
 
     /// A part is sent.

@@ -169,6 +169,11 @@ impl Session {
         self.servers.connected(dialed[0].server());
         self.target = dialed[0].server().clone();
         let server = dialed[0].disk().clone();
+        if self.servers.lacks_fence(server.is_fenced) {
+            let target = self.target.clone();
+            self.refuse_server(ClientError::NoFence { target }, now);
+            return;
+        }
         let limits = part_limits(&self.export, &dialed);
         let changed = self.changed(&dialed).or_else(|| self.too_small(&limits));
         if let DiskComparison::Another(another) = self.known.compare_name(&server) {
@@ -200,7 +205,7 @@ impl Session {
         let journal = self.unflushed.journal_mut();
         journal.supersede();
         let (next, end) = (journal.first(), journal.mark());
-        let has_moved = self.servers.accept();
+        let has_moved = self.servers.accept(self.known.is_fenced());
         if has_moved {
             tracing::warn!("{} has the disk from now on", self.target);
         }

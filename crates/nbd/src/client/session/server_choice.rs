@@ -3,7 +3,8 @@
 //! ```text
 //!   changes in flight, or not flushed, when the connections are lost      the server is in doubt: it alone is tried
 //!     + it ended every connection, and takes none any more            \
-//!     + or something outside of NBD has fenced it (`fenced-after`)     }  all are tried, from it on
+//!     + or something outside of NBD has fenced it (`fenced-after`)     }
+//!     + or each server's storage fences the others                     }  all are tried, from it on
 //!   nothing in flight that changes the disk, and all is flushed       /
 //! ```
 //!
@@ -12,6 +13,8 @@
 //! * **No other server is used while the one before may still write.** What it received and did not answer may be carried out at any
 //!   later time, and what it did not flush may be in its cache. So it has to be known that its process is over: it closed or reset
 //!   each connection by itself, and its machine refuses new ones. Silence is no evidence: a cut network looks the same.
+//! * Where the storage fences its servers, the other server does that before it admits this client, and has all that the one before
+//!   flushed. So nothing is waited for; but only a server that declares it as well is used then.
 //! * A server that was once left with changes in flight stays in doubt when it answers again: only its end ends that.
 //! * A server is the disk's once its disk was verified. Until then the one before is where attempts begin.
 //! * A server that has not the disk is named, and left out until each of the others was tried.
@@ -54,6 +57,8 @@ pub(crate) struct ServerChoice {
     has_changed: bool,
     /// The current one.
     doubt: Option<Doubt>,
+    /// The storage fences the current one when another one takes over.
+    is_fenced: bool,
 }
 
 impl ServerChoice {
@@ -71,6 +76,7 @@ impl ServerChoice {
             refused: Vec::new(),
             has_changed: false,
             doubt: None,
+            is_fenced: false,
         }
     }
 
@@ -117,6 +123,8 @@ impl ServerChoice {
         let has_ended = has_ended_all && doubt.is_refusing;
         let passed = now.saturating_duration_since(doubt.since);
         let is_fenced = self.fenced_after.is_some_and(|after| passed >= after);
+        // The next server ends it.
+        let is_fenced = is_fenced || self.is_fenced;
         #[cfg(test)]
         let is_fenced = is_fenced || mutation::is_on(Mutation::ServersAreNotDoubted);
         if has_ended || is_fenced {
@@ -150,6 +158,12 @@ impl ServerChoice {
         self.in_use = at.unwrap_or(self.current);
     }
 
+    /// Whether the server that was connected to last would have to fence the one before, and does not: `is_fenced` is what it declares.
+    /// One that does not may also have lost the disk and not know it yet, so this does not depend on a doubt.
+    pub(crate) const fn lacks_fence(&self, is_fenced: bool) -> bool {
+        self.is_fenced && !is_fenced && self.in_use != self.current
+    }
+
     /// The one that was connected to last has not the disk. Returns whether that was not known before.
     pub(crate) fn refuse(&mut self, why: &str) -> bool {
         if !self.refused.contains(&self.in_use) {
@@ -161,10 +175,11 @@ impl ServerChoice {
         is_new
     }
 
-    /// It has the disk. Returns whether another one had it before.
-    pub(crate) fn accept(&mut self) -> bool {
+    /// It has the disk, and its storage fences it or not. Returns whether another one had it before.
+    pub(crate) fn accept(&mut self, is_fenced: bool) -> bool {
         self.refused.clear();
         self.reasons.fill(None);
+        self.is_fenced = is_fenced;
         let has_moved = self.in_use != self.current;
         if has_moved {
             self.current = self.in_use;

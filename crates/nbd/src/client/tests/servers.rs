@@ -187,6 +187,27 @@ fn a_disk_that_owes_nothing_leaves_a_silent_server_at_once() {
     });
 }
 
+/// The other server fences the silent one before it admits the client. One that declares no fence may itself have lost the disk.
+#[test]
+fn a_server_whose_storage_fences_it_is_left_at_once_for_one_that_fences() {
+    in_engine(|| async {
+        let one = silent_to(Command::Write);
+        let (two, three) = (Fake::start(MIB), Fake::start(MIB));
+        let target = Target {
+            others: vec![two.target().address, three.target().address],
+            ..one.target()
+        };
+        for fenced in [&one, &three] {
+            fenced.world().disk.is_fenced = true;
+        }
+        let client = connect(target, short_limits()).await;
+        one.world().greeted_max = 1;
+        write(&client, 7).await;
+        assert_eq!(client.health().server, three.target().to_string());
+        assert_eq!(two.world().live[1 << 19], 0, "it got nothing");
+    });
+}
+
 #[test]
 fn a_server_that_is_fenced_after_a_time_is_waited_for_so_long() {
     in_engine(|| async {
@@ -347,7 +368,7 @@ fn a_server_is_over_when_it_has_ended_each_connection_and_takes_none() {
     choice.lost(0, 3, now);
     assert_eq!(choice.candidates(false, now), servers);
     choice.connected(&servers[1]);
-    assert!(choice.accept());
+    assert!(choice.accept(false));
     choice.lost(0, 3, now);
     let [a, b, c] = [&servers[0], &servers[1], &servers[2]].map(Clone::clone);
     assert_eq!(
@@ -363,6 +384,28 @@ fn a_server_is_over_when_it_has_ended_each_connection_and_takes_none() {
     choice.connected(&a);
     choice.refuse("another disk");
     assert_eq!(choice.candidates(false, now), [b, c, a]);
+}
+
+/// A server that is silent may still write; the next one fences it, if both declare that.
+#[test]
+fn a_server_whose_storage_fences_it_is_not_waited_for() {
+    let now = engine::clock::now();
+    let (mut choice, servers) = choice("nbd://a,b/x");
+    assert!(!choice.accept(true));
+    choice.changed();
+    choice.lost(1, 3, now);
+    assert_eq!(choice.candidates(false, now), servers);
+    choice.connected(&servers[1]);
+    assert!(!choice.lacks_fence(true));
+    assert!(choice.lacks_fence(false), "nothing would end the first one");
+    choice.refuse("it does not fence");
+    // The same server was started again without: its end is known, since it answers.
+    choice.connected(&servers[0]);
+    assert!(!choice.lacks_fence(false));
+    assert!(!choice.accept(false));
+    choice.changed();
+    choice.lost(1, 3, now);
+    assert_eq!(choice.candidates(false, now), [servers[0].clone()]);
 }
 
 /// A reason is worth one line of the log, and one more once the disk was found meanwhile.
@@ -381,7 +424,7 @@ fn a_reason_to_refuse_a_server_is_new_once() {
         choice.attempt_failed(&refusal(&servers[at]));
         assert_eq!(choice.candidates(true, engine::clock::now()), servers);
     }
-    choice.accept();
+    choice.accept(false);
     choice.connected(&servers[0]);
     assert!(choice.refuse("another disk"));
 }
@@ -427,7 +470,7 @@ proptest! {
                         false => prop_assert_eq!(found.len(), 2),
                     }
                     choice.connected(&found[count % found.len()]);
-                    if choice.accept() {
+                    if choice.accept(false) {
                         current = 1 - current;
                         (has_changed, is_refusing) = (false, false);
                     }

@@ -86,6 +86,7 @@ fn a_dialed_connection_sends_its_token_and_gets_the_identity_of_the_disk() {
             identity: "file:1:2:3".parse().ok(),
             incarnation: Some(5),
             writers: Some(WriterPolicy::One),
+            is_fenced: false,
         };
         fake.world().disk = disk.clone();
         let writer = WriterAccess {

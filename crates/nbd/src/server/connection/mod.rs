@@ -79,6 +79,9 @@ pub(super) enum ConnectionEnd {
     /// Too little progress for too long.
     #[error("the client sent or took too little for {0:?}")]
     Stalled(Duration),
+    /// Another server has the disk.
+    #[error("another server has taken the disk over")]
+    Fenced,
     /// The client broke the protocol.
     #[error("{0}")]
     Protocol(String),
@@ -93,6 +96,8 @@ type PendingJob = Pin<Box<dyn Future<Output = JobResult> + Send>>;
 pub(super) struct Connection {
     /// The export's, for the log.
     name: String,
+    /// Its disk may be lost to another server.
+    is_of_standby: bool,
     socket: Socket,
     disk: Node,
     terms: ConnectionTerms,
@@ -140,6 +145,8 @@ pub(super) struct Connection {
 pub(super) struct ConnectionSetup {
     /// The export's.
     pub(super) name: String,
+    /// Its disk may be lost to another server: it ends then.
+    pub(super) is_of_standby: bool,
     /// The export's count of connections that wait for their disk only.
     pub(super) leaving: InFlight,
     pub(super) socket: Socket,
@@ -160,6 +167,7 @@ impl Connection {
         let busy_wait = BusyWait::new(start.limits.busy_wait_max);
         Self {
             name: start.name,
+            is_of_standby: start.is_of_standby,
             leaving: (start.leaving, None),
             complained: None,
             socket: start.socket,

@@ -113,6 +113,10 @@ impl Connection {
             Ok(JobOutput::Status(extents, ids)) => {
                 self.send_status(context, &extents, &ids, done.charge, batch)
             }
+            // The client repeats it where the disk is now; with an answer it had failed.
+            Err(error) if self.is_of_standby && error.fenced().is_some() => {
+                Err(ConnectionEnd::Fenced)
+            }
             Err(error) => {
                 self.complain(&error);
                 let wire = errno::to_wire(error.errno);

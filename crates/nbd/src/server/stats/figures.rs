@@ -150,6 +150,18 @@ pub struct ExportFigures {
     /// The writer; none where it is read-only or each client has a disk of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writers: Option<WritersFigures>,
+    /// Whether its disk is open, where another server may have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<StandbyFigures>,
+}
+
+/// An export with a disk that is taken over from another server when a client may write to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandbyFigures {
+    /// Whether this server has the disk open for writing, as far as it knows.
+    pub is_open: bool,
+    /// How often this server has opened it for writing.
+    pub takeovers: u64,
 }
 
 /// How an export takes writers, and the current one.

@@ -22,8 +22,8 @@ mod meter;
 mod tests;
 
 pub use figures::{
-    ClientFigures, CommandFigures, ExportFigures, Figures, ServerFigures, WriterFigures,
-    WritersFigures,
+    ClientFigures, CommandFigures, ExportFigures, Figures, ServerFigures, StandbyFigures,
+    WriterFigures, WritersFigures,
 };
 pub use histogram::{BUCKETS, bucket_limit};
 

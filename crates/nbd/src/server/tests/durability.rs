@@ -165,7 +165,7 @@ fn a_write_of_a_broken_connection_does_not_land_on_what_its_successor_wrote() {
                 drop(broken);
             }
             // A server that has not seen the end yet could not know which connection the next one follows.
-            wait_until(async || served.leaving.count() > 0).await;
+            wait_until(async || served.leaving().count() > 0).await;
             let mut successor = RawClient::simple(address).await;
             successor.say(&write.encode()).await;
             successor.say(&[2; 512]).await;

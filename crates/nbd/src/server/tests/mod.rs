@@ -15,6 +15,7 @@ mod listeners;
 mod per_client;
 mod plan;
 mod soak;
+mod standby;
 mod stop;
 mod transmission;
 mod wide;

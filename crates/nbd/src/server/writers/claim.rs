@@ -94,7 +94,7 @@ impl ServedExport {
                 }
                 Decision::Commit(path, record) => {
                     // Nothing of another client may land behind the answer.
-                    self.leaving.settled().await;
+                    self.leaving().settled().await;
                     self.record(path, &record).await?;
                     self.log_writer(asker, mode, &record);
                     self.with_writers(|writers| writers.commit(asker, record));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use nbd::server::Rules;
 
-use crate::config::{ExportPlan, OverlayPlan, WriterOptions, WrittenDisk};
+use crate::config::{ExportPlan, OverlayPlan, StandbyOptions, WriterOptions, WrittenDisk, standby};
 use crate::failure::Failure;
 use crate::graph::{NamedDisk, resolve};
 
@@ -96,6 +96,7 @@ pub(super) fn free(disks: Vec<NamedDisk>, read_only: bool) -> Vec<ExportPlan> {
         read_only,
         rules: Rules::default(),
         overlay: None,
+        is_standby: false,
         is_added: false,
     };
     disks.into_iter().map(export).collect()
@@ -142,6 +143,23 @@ pub(super) fn with_overlays(
     Ok(ExportPlan {
         overlay,
         read_only,
+        ..export
+    })
+}
+
+/// The same in standby, where `is_standby`.
+pub(super) fn with_standby(export: ExportPlan, is_standby: bool) -> Result<ExportPlan, Failure> {
+    let options = StandbyOptions {
+        read_only: export.read_only,
+        has_overlays: export.overlay.is_some(),
+        has_record: export.rules.writers.record.is_some(),
+    };
+    if is_standby {
+        let allowed = standby(&export.disk.disk, options);
+        allowed.map_err(|why| Failure::usage(format!("`{}`: {why}", export.disk.text)))?;
+    }
+    Ok(ExportPlan {
+        is_standby,
         ..export
     })
 }

@@ -27,6 +27,8 @@ pub(crate) mod port_file;
 mod snapshot_merge;
 mod snapshots;
 mod sockets;
+#[cfg(feature = "bucket")]
+mod standby;
 mod stop;
 mod tls;
 mod user;
@@ -102,6 +104,10 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     access: WriteArgs,
+
+    /// Open a volume when a client is going to write to it: another server may have it until then
+    #[arg(long, conflicts_with_all = ["config", "read_only", "overlay_per_client", "auto"])]
+    standby: bool,
 
     /// Give each client an overlay of its own in this folder; the disks are never written
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "read_only", "stdin"])]
@@ -254,7 +260,8 @@ fn plan(args: &Args, format: Format) -> Result<ServerPlan, Failure> {
             .into_iter()
             .map(|export| {
                 let export = exports::with_overlays(export, overlay.as_ref())?;
-                exports::with_writers(export, &writers)
+                let export = exports::with_writers(export, &writers)?;
+                exports::with_standby(export, args.standby)
             })
             .collect::<Result<_, Failure>>()?,
         limits: Limits {

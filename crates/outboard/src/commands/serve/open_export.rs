@@ -149,8 +149,8 @@ impl Opening {
     /// Opens one more.
     pub(super) async fn open(&mut self, export: &ExportPlan) -> Result<(), OpenFailure> {
         let known = self.written.len();
-        // What is below overlays is never written.
-        let read_only = export.read_only || export.overlay.is_some();
+        // What is below overlays is never written; what stands by is opened for writing later.
+        let read_only = export.read_only || export.overlay.is_some() || export.is_standby;
         let mut builder = Builder::new(read_only).with_claims(self.written.clone());
         builder = builder.with_groups(self.groups.clone());
         if export.overlay.is_none() {
@@ -165,6 +165,8 @@ impl Opening {
             );
         }
         let (disk, image) = match &export.overlay {
+            #[cfg(feature = "bucket")]
+            None if export.is_standby => (super::standby::standby(export, disk), None),
             None => (disk.into(), None),
             Some(plan) => {
                 let overlays = Box::pin(PerClient::open(export, plan, disk)).await?;

@@ -1,6 +1,7 @@
 //! Tests of the configuration: what it says, what is wrong in it and where, what a change means.
 
 mod overlay;
+mod standby;
 mod writers;
 
 use std::time::Duration;

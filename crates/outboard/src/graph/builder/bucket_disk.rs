@@ -4,6 +4,20 @@ use super::built_disk::BuiltDisk;
 use super::{BuildPlace, Builder, Result};
 use crate::graph::disk::BucketDisk;
 
+#[cfg(feature = "bucket")]
+impl Builder {
+    /// A builder of a disk that may be lost to another server, and is opened again then.
+    pub(crate) const fn in_standby(mut self) -> Self {
+        self.is_standby = true;
+        self
+    }
+
+    /// The volumes that were opened.
+    pub(crate) fn bucket_volumes(&self) -> &[bucket::BucketVolume] {
+        &self.bucket_volumes
+    }
+}
+
 impl Builder {
     /// Opens a volume. For writing, this takes it over from a server that has it open.
     #[cfg(feature = "bucket")]
@@ -19,6 +33,7 @@ impl Builder {
                 ca_file: disk.ca.clone(),
             },
             read_only: disk.read_only || place.read_only,
+            is_standby: self.is_standby,
             snapshot: disk.uri.snapshot.clone(),
             ..bucket::VolumeOptions::default()
         };
@@ -27,6 +42,7 @@ impl Builder {
             let next = source.next();
             place.refused_with(disk.span, source, next)
         })?;
+        self.bucket_volumes.push(volume.clone());
         Ok(BuiltDisk {
             read_only: disk.read_only || place.kept,
             ..BuiltDisk::leaf("bucket", disk.uri.to_string(), Arc::new(volume))

@@ -63,6 +63,12 @@ pub(crate) struct Builder {
     groups: OpenGroups,
     /// Every volume that was opened.
     volumes: Vec<OpenedVolume>,
+    /// Volumes on object stores are taken over again when they are lost.
+    #[cfg(feature = "bucket")]
+    is_standby: bool,
+    /// Every volume on an object store that was opened.
+    #[cfg(feature = "bucket")]
+    bucket_volumes: Vec<bucket::BucketVolume>,
 }
 
 /// Where a disk that is opened is written, and how it is used.
@@ -126,6 +132,10 @@ impl Builder {
             arrays: Vec::new(),
             volumes: Vec::new(),
             groups: OpenGroups::default(),
+            #[cfg(feature = "bucket")]
+            is_standby: false,
+            #[cfg(feature = "bucket")]
+            bucket_volumes: Vec::new(),
         }
     }
 

@@ -94,16 +94,16 @@ impl BlockChange {
 }
 
 /// The volume as its client knows it.
-struct Writer {
+pub(super) struct Writer {
     blocks: Vec<BlockHistory>,
     rng: Rng,
     changes_max: (usize, usize),
     last_tag: u32,
-    flushes: u64,
+    pub(super) flushes: u64,
 }
 
 impl Writer {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self {
             blocks: vec![BlockHistory::default(); BLOCKS],
             rng: Rng::with_seed(seed),
@@ -114,7 +114,7 @@ impl Writer {
     }
 
     /// Reads the whole disk: each block is what it may be.
-    async fn verify(&mut self, client: &Client) {
+    pub(super) async fn verify(&mut self, client: &Client) {
         for (nth, histories) in self.blocks.chunks_mut(READ_BLOCKS).enumerate() {
             let first = nth * READ_BLOCKS;
             let read = client.read(range(first..first + histories.len())).await;
@@ -143,16 +143,22 @@ impl Writer {
             if self.rng.u8(0..3) > 0 {
                 continue;
             }
-            if let Err(error) = client.flush().await {
+            if let Err(error) = self.flush(client).await {
                 return error;
             }
-            self.flushes += 1;
-            self.blocks.iter_mut().for_each(BlockHistory::flush);
         }
     }
 
+    /// Flushes everything.
+    pub(super) async fn flush(&mut self, client: &Client) -> Result<(), IoError> {
+        client.flush().await?;
+        self.flushes += 1;
+        self.blocks.iter_mut().for_each(BlockHistory::flush);
+        Ok(())
+    }
+
     /// Some changes at once, of different blocks.
-    async fn change(&mut self, client: &Client) -> Result<(), IoError> {
+    pub(super) async fn change(&mut self, client: &Client) -> Result<(), IoError> {
         let changes = self.plan();
         for change in &changes {
             for history in &mut self.blocks[change.blocks.clone()] {

@@ -18,6 +18,7 @@ use block::Range;
 use bytes::Bytes;
 use testkit::SECTOR;
 
+use super::fence::FenceState;
 use super::record::lock;
 
 /// A sector's content.
@@ -101,6 +102,7 @@ pub(super) struct ServerDisk {
     pub(super) number: u32,
     /// Another client took it over: durable next to the disk.
     fenced: AtomicBool,
+    pub(super) fence: Mutex<FenceState>,
     state: Mutex<DiskState>,
 }
 
@@ -109,6 +111,7 @@ impl ServerDisk {
         Self {
             number,
             fenced: AtomicBool::new(false),
+            fence: Mutex::default(),
             state: Mutex::new(DiskState {
                 live: content.clone(),
                 durable: content,

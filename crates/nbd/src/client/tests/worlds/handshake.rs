@@ -39,6 +39,7 @@ impl Process {
                 identity: format!("disk:{}", self.disk.number).parse().ok(),
                 incarnation: Some(self.number),
                 writers: Some(WriterPolicy::Fenced),
+                is_fenced: self.offer.fence.is_some(),
             },
             false => DiskIdentity::default(),
         };
@@ -67,6 +68,9 @@ impl Process {
                 match event {
                     HandshakeEvent::Send(bytes) => link.reply(bytes),
                     HandshakeEvent::FindExport { purpose, .. } => {
+                        if purpose != ExportPurpose::Info && !self.open_for(link).await {
+                            return Ok(None);
+                        }
                         handshake.answer_export(self.admit(purpose));
                     }
                     HandshakeEvent::FindContexts { .. } => {

@@ -22,6 +22,7 @@ mod callers;
 mod checker;
 mod disk;
 mod faults;
+mod fence;
 mod handshake;
 mod moves;
 mod mutations;
@@ -73,6 +74,10 @@ enum Kind {
     OneHost,
     /// Two have.
     TwoHosts,
+    /// Two have, which stand by: the storage fences the one that another one took the disk over from.
+    TwoStandbys,
+    /// The same with servers that admit a client without looking whether they still have the disk.
+    Unconfirmed,
 }
 
 fn play(kind: Kind, seed: u64) -> Played {
@@ -84,8 +89,7 @@ fn play_with(mutation: Option<Mutation>, kind: Kind, seed: u64) -> Played {
     mutation::set(mutation);
     let record = Arc::new(Record::new());
     let world = async {
-        let has_two_hosts = kind == Kind::TwoHosts;
-        let world = World::new(seed, has_two_hosts, Arc::clone(&record)).await;
+        let world = World::new(seed, kind, Arc::clone(&record)).await;
         world.run().await
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -141,7 +145,7 @@ fn play_share(kind: Kind, first: u64) {
 #[test]
 fn a_seed_plays_the_same_events_each_time() {
     for seed in 0..TWICE {
-        for kind in [Kind::OneHost, Kind::TwoHosts] {
+        for kind in [Kind::OneHost, Kind::TwoHosts, Kind::TwoStandbys] {
             assert_eq!(play(kind, seed), play(kind, seed), "world {seed}, {kind:?}");
         }
     }
@@ -185,4 +189,24 @@ fn the_third_share_of_the_worlds_of_two_hosts_keeps_every_invariant() {
 #[test]
 fn the_last_share_of_the_worlds_of_two_hosts_keeps_every_invariant() {
     play_share(Kind::TwoHosts, 3);
+}
+
+#[test]
+fn the_first_share_of_the_worlds_of_two_standbys_keeps_every_invariant() {
+    play_share(Kind::TwoStandbys, 0);
+}
+
+#[test]
+fn the_second_share_of_the_worlds_of_two_standbys_keeps_every_invariant() {
+    play_share(Kind::TwoStandbys, 1);
+}
+
+#[test]
+fn the_third_share_of_the_worlds_of_two_standbys_keeps_every_invariant() {
+    play_share(Kind::TwoStandbys, 2);
+}
+
+#[test]
+fn the_last_share_of_the_worlds_of_two_standbys_keeps_every_invariant() {
+    play_share(Kind::TwoStandbys, 3);
 }

@@ -95,7 +95,8 @@ impl World {
                 let left = self.ended.iter().filter(at_host);
                 left.for_each(|server| server.lose_power());
                 // What the cache holds came over the host that was written to last.
-                if self.checker.last_writer() == Some(place) {
+                let is_fenced = self.shape.offer.fence.is_some();
+                if !is_fenced && self.checker.last_writer() == Some(place) {
                     self.disk.lose_power(&mut self.rng);
                     self.checker.power_lost(&self.disk);
                 }

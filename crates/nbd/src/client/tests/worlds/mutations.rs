@@ -1,7 +1,7 @@
 //! Each fault of the client that a [`Mutation`] turns on is found by the worlds that CI plays.
 
 use super::record::Invariant::{self, *};
-use super::{Kind, WORLDS, play_with};
+use super::{Kind, WORLDS, play, play_with};
 use crate::client::session::mutation::Mutation;
 
 /// Plays worlds with `mutation` until one violates an invariant, which has to be one of `expected`.
@@ -111,4 +111,27 @@ fn worlds_find_a_client_that_uses_another_server_before_the_one_before_has_ended
 fn worlds_find_a_client_whose_connections_lead_to_several_servers() {
     let expected = [OneServerAtATime];
     is_found_in(Kind::TwoHosts, Mutation::ConnectionsAnywhere, &expected);
+}
+
+#[test]
+fn worlds_of_two_standbys_find_a_client_without_a_journal() {
+    let expected = [AcknowledgedWritesAreReadBack, FlushedDataSurvive];
+    is_found_in(Kind::TwoStandbys, Mutation::NoJournal, &expected);
+    is_found_in(Kind::TwoStandbys, Mutation::ReplayBackwards, &expected);
+}
+
+/// The fault is the servers'.
+#[test]
+fn worlds_find_servers_that_do_not_know_that_they_were_fenced() {
+    let mut worlds = (0..WORLDS).map(|seed| (seed, play(Kind::Unconfirmed, seed)));
+    let found = worlds.find_map(|(seed, played)| Some((seed, played.violation?)));
+    let (seed, violation) = found.expect("a world finds them");
+    let expected = [
+        AcknowledgedWritesAreReadBack,
+        FlushedDataSurvive,
+        // Each flush ends the connection, and the client is admitted again.
+        EveryRequestEnds,
+    ];
+    let is_expected = expected.contains(&violation.invariant);
+    assert!(is_expected, "world {seed}: {violation}");
 }

@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::checker::Checker;
 use super::disk::{Change, Sector, ServerDisk, index, sectors_of, zeroes};
+use super::fence::Fence;
 use super::network::Link;
 use super::pipe::Ending;
 use super::record::{Record, lock};
@@ -31,6 +32,8 @@ pub(super) struct Offer {
     pub(super) allocation: bool,
     /// It says which disk it has.
     pub(super) names_disks: bool,
+    /// The disk's storage fences its servers.
+    pub(super) fence: Option<Fence>,
     /// Milliseconds before and behind the execution of a request, at most.
     pub(super) delay_max: u64,
 }
@@ -56,16 +59,16 @@ pub(super) struct Process {
     pub(super) number: u64,
     pub(super) disk: Arc<ServerDisk>,
     pub(super) offer: Offer,
-    checker: Arc<Checker>,
-    record: Arc<Record>,
+    pub(super) checker: Arc<Checker>,
+    pub(super) record: Arc<Record>,
     alive: AtomicBool,
     /// Nothing is carried out meanwhile.
     paused: AtomicBool,
     resumed: Notify,
     faults: Mutex<Faults>,
-    rng: Mutex<fastrand::Rng>,
+    pub(super) rng: Mutex<fastrand::Rng>,
     /// Links that came over its life, and the requests of each that are not over.
-    links: Mutex<Vec<Arc<Link>>>,
+    pub(super) links: Mutex<Vec<Arc<Link>>>,
     in_flight: Mutex<HashMap<u64, usize>>,
     own: std::sync::Weak<Self>,
 }
@@ -216,7 +219,7 @@ impl Process {
         self.pause(false);
     }
 
-    fn delay(&self) -> Duration {
+    pub(super) fn delay(&self) -> Duration {
         let mut rng = lock(&self.rng);
         let max = match rng.u8(0..8) {
             0 => self.offer.delay_max,
@@ -276,14 +279,9 @@ impl Process {
     }
 
     fn log(&self, link: &Link, received: &Received) {
-        let Request {
-            command,
-            flags,
-            offset,
-            len,
-            ..
-        } = received.request;
-        let (at, count) = (offset / SECTOR, len / SECTOR);
+        let request = &received.request;
+        let (command, flags) = (request.command, request.flags);
+        let (at, count) = (request.offset / SECTOR, request.len / SECTOR);
         let (number, disk) = (link.number, self.disk.number);
         let writer = received
             .content
@@ -308,6 +306,9 @@ impl Process {
         if late && (!self.wait(takes).await || link.is_fenced()) {
             return;
         }
+        if self.refuses_as_fenced(link, &received) {
+            return;
+        }
         let error = self.fault(link, &request);
         let mut reply = match error {
             Some(error) => {
@@ -321,7 +322,7 @@ impl Process {
             }
             None => {
                 self.execute(link, &received);
-                self.answer(negotiated, &request)
+                self.answer(link, negotiated, &request)
             }
         };
         let rest = if late { Duration::ZERO } else { takes };
@@ -370,9 +371,15 @@ impl Process {
 
     fn execute(&self, link: &Link, received: &Received) {
         let request = &received.request;
+        if self.disk.is_stale(link.number) {
+            self.disk.change_stale(link.number, received);
+            return;
+        }
         match request.command {
             Command::Write | Command::WriteZeroes | Command::Trim => {
-                self.checker.executed(link.place, self.disk.number);
+                if self.offer.fence.is_none() {
+                    self.checker.executed(link.place, self.disk.number);
+                }
                 let mut content = received.content.clone();
                 if request.command == Command::Trim {
                     self.keep_some(received.range(), &mut content);
@@ -411,10 +418,10 @@ impl Process {
         }
     }
 
-    fn answer(&self, negotiated: &Negotiated, request: &Request) -> Vec<u8> {
+    fn answer(&self, link: &Link, negotiated: &Negotiated, request: &Request) -> Vec<u8> {
         let (framing, to) = (negotiated.framing, to(request));
         match request.command {
-            Command::Read => self.read(framing, request),
+            Command::Read => self.read(link, framing, request),
             Command::BlockStatus => {
                 let extents = [Extent {
                     len: request.len,
@@ -427,8 +434,9 @@ impl Process {
         }
     }
 
-    fn read(&self, framing: Framing, request: &Request) -> Vec<u8> {
-        let bytes = self.disk.read(Range::new(request.offset, request.len));
+    fn read(&self, link: &Link, framing: Framing, request: &Request) -> Vec<u8> {
+        let range = Range::new(request.offset, request.len);
+        let bytes = self.disk.read_over(link.number, range);
         let parts = if framing.is_chunked() {
             lock(&self.rng).usize(1..3)
         } else {

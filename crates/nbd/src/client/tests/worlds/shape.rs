@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nbd_proto::{Framing, TransmissionFlags};
 
+use super::fence::Fence;
 use super::server::Offer;
 use crate::client::{AccessMode, ClientConfig, ClientToken, WriterAccess};
 
@@ -80,6 +81,7 @@ impl Shape {
                 flags: flags(rng),
                 allocation: rng.bool(),
                 names_disks: identity == Identity::Named,
+                fence: None,
                 delay_max,
             },
             config: ClientConfig {
@@ -101,6 +103,22 @@ impl Shape {
             latency_max: [0, 10, 400][rng.usize(0..3)],
             journal_max: (rng.u8(0..4) == 0).then_some(16 << 10),
             has_two_hosts: false,
+        }
+    }
+
+    /// A world of two hosts with servers that take the disk over from each other.
+    pub(super) fn of_two_standbys(rng: &mut fastrand::Rng, fence: Fence) -> Self {
+        let shape = Self::of_two_hosts(rng);
+        Self {
+            identity: Identity::Named,
+            offer: Offer {
+                names_disks: true,
+                fence: Some(fence),
+                // An index has one log: a flush covers all connections.
+                flags: shape.offer.flags | TransmissionFlags::CAN_MULTI_CONN,
+                ..shape.offer
+            },
+            ..shape
         }
     }
 

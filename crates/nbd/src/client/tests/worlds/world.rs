@@ -7,9 +7,11 @@ use block::Range;
 use engine::clock;
 use testkit::SECTOR;
 
+use super::Kind;
 use super::callers::{Caller, CallerRequest};
 use super::checker::{Checker, Tally};
 use super::disk::{SIGNATURE, Sector, ServerDisk, index, signature, zeroes};
+use super::fence::Fence;
 use super::network::{HOSTS, Installed, Network};
 use super::record::{Invariant, Record};
 use super::server::Process;
@@ -90,11 +92,13 @@ async fn connect(
 
 impl World {
     /// A world whose client has connected.
-    pub(super) async fn new(seed: u64, has_two_hosts: bool, record: Arc<Record>) -> Self {
+    pub(super) async fn new(seed: u64, kind: Kind, record: Arc<Record>) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let shape = match has_two_hosts {
-            true => Shape::of_two_hosts(&mut rng),
-            false => Shape::new(&mut rng),
+        let shape = match kind {
+            Kind::OneHost => Shape::new(&mut rng),
+            Kind::TwoHosts => Shape::of_two_hosts(&mut rng),
+            Kind::TwoStandbys => Shape::of_two_standbys(&mut rng, Fence::Confirmed),
+            Kind::Unconfirmed => Shape::of_two_standbys(&mut rng, Fence::Unconfirmed),
         };
         record.log(format_args!("{shape:?}"));
         let disk = Arc::new(ServerDisk::new(1, content(&shape)));

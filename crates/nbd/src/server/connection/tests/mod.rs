@@ -50,6 +50,7 @@ fn pair() -> (Socket, TcpStream) {
 /// A connection to `disk` that has received these bytes behind its handshake.
 fn connection(socket: Socket, disk: Node, limits: Limits, received: Vec<u8>) -> Connection {
     Connection::new(ConnectionSetup {
+        is_of_standby: false,
         name: "disk".to_owned(),
         leaving: engine::InFlight::new(),
         terms: ConnectionTerms {

@@ -50,6 +50,7 @@ impl PerClientFixture {
             read_only: false,
             rules: nbd::server::Rules::default(),
             overlay: Some(plan.clone()),
+            is_standby: false,
             is_added: false,
         };
         Box::pin(PerClient::open(&export, &plan, base))
