@@ -119,6 +119,21 @@ pub(crate) const UNITS: &[Package] = &[
     package("systemd-container", "boots it"),
 ];
 
+/// What `netboot` runs.
+pub(crate) const NETBOOT: &[Package] = &[
+    package("binutils", "strip, to keep the golden image small"),
+    package("dnsmasq-base", "DHCP and TFTP"),
+    package("e2fsprogs", "makes the golden image, and reads its kernel"),
+    package("iproute2", "a network of namespaces"),
+    package("ipxe", "what machines with UEFI fetch"),
+    package("ipxe-qemu", "the firmware of network cards"),
+    package("mmdebstrap", "the Debian that machines boot"),
+    package("ovmf", "UEFI for QEMU"),
+    package("procps", "pgrep"),
+    package("qemu-system-x86", "the machines"),
+    package("util-linux", "setpriv and unshare"),
+];
+
 /// What `package` runs.
 pub(crate) const PACKAGE: &[Package] = &[
     package("binutils", "objcopy and readelf, to take the symbols out"),
