@@ -1,5 +1,5 @@
 #!/bin/sh
-# Attaches the disk with the root filesystem once this machine has an address, whatever configures the network. dracut runs
+# Attaches the disk with the root filesystem once this machine has an address, by any configuration of the network. dracut runs
 # it again and again until the disk is there.
 
 if disk=$(getarg outboard=) && [ ! -e /run/outboard-attach/by-name/root ] &&

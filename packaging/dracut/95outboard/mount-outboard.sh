@@ -1,5 +1,5 @@
 #!/bin/sh
-# Mounts the root filesystem: with systemd too, whose generator knows only what `root=` names.
+# Mounts the root filesystem: with systemd too, as its generator knows only what `root=` names.
 
 if getarg outboard= >/dev/null && ! ismounted "$NEWROOT"; then
     mode=ro

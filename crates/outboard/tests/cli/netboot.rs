@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 
@@ -128,15 +129,20 @@ fn golden(folder: &Path) {
 }
 
 /// The command in a network of its own, which is its process's.
-fn alone(folder: &Path) -> Server {
+fn alone(folder: &Path) -> Command {
     let command = outboard(folder, &words(&[]));
     let mut alone = Command::new("unshare");
     alone.args(["--net", "sh", "-c", "ip link set lo up; exec \"$@\"", "sh"]);
     alone.arg(command.get_program()).args(command.get_args());
     alone.current_dir(folder);
     alone.env("OUTBOARD_RUNTIME_DIR", folder.join("run"));
+    alone.env("NOTIFY_SOCKET", folder.join("notify"));
+    alone
+}
+
+fn start(folder: &Path) -> Server {
     let log = folder.join("log");
-    let (mut server, mut line) = Server::start_logged(alone, &log);
+    let (mut server, mut line) = Server::start_logged(alone(folder), &log);
     while !line.is_empty() && line != "nbd://127.0.0.1/root" {
         line = server.line();
     }
@@ -185,11 +191,22 @@ fn machines_fetch_the_kernel_of_the_image_and_both_servers_end_together() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let here = folder.path();
-    // dnsmasq has a user of its own.
-    let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(here, mode).expect("it is ours");
     golden(here);
-    let mut server = alone(here);
+    let permit = |mode| fs::set_permissions(here, fs::Permissions::from_mode(mode));
+    permit(0o700).expect("it is ours");
+    let refused = alone(here).output().expect("it runs");
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let shown = here.join("served/tftp").display().to_string();
+    let cause = format!("outboard: dnsmasq did not start: TFTP directory {shown} inaccessible: ");
+    assert!(message.contains(&cause), "{message}");
+    permit(0o755).expect("it is ours");
+    let manager = UnixDatagram::bind(here.join("notify")).expect("a socket");
+    let limit = manager.set_read_timeout(Some(super::LIMIT));
+    limit.expect("a limit");
+    let mut server = start(here);
+    let mut state = [0; 64];
+    let len = manager.recv(&mut state).expect("a notification");
+    assert_eq!(state[..len], *b"READY=1");
     let network = format!("--net=/proc/{}/ns/net", server.child.id());
     for (name, text) in [("vmlinuz", "the kernel"), ("initrd.img", "the initramfs")] {
         let mut fetch = Command::new("nsenter");
@@ -205,12 +222,12 @@ fn machines_fetch_the_kernel_of_the_image_and_both_servers_end_together() {
     assert_eq!(server.ended().code(), Some(1));
     assert!(log().contains("outboard: dnsmasq ended: "), "{}", log());
     // One that a killed command left is ended by the next.
-    let mut server = alone(here);
+    let mut server = start(here);
     let left = dnsmasq(here);
     server.signal(Signal::KILL);
     server.ended();
     rustix::process::test_kill_process(left).expect("it still runs");
-    let mut server = alone(here);
+    let mut server = start(here);
     wait_for_end(left);
     let own = dnsmasq(here);
     server.signal(Signal::TERM);

@@ -59,9 +59,12 @@ impl Dnsmasq {
         if let Err(last) = wait_for_start(&mut lines) {
             child.wait().map_err(failed)?;
             let failure = Failure::new(format!("dnsmasq did not start: {last}"));
-            return Err(match last.contains("in use") {
-                true => failure.next("another DHCP or TFTP server runs on this machine"),
-                false => failure,
+            return Err(if last.contains("in use") {
+                failure.next("another DHCP or TFTP server runs on this machine")
+            } else if last.contains("inaccessible") {
+                failure.next("dnsmasq has a user of its own: take a folder below /srv")
+            } else {
+                failure
             });
         }
         let is_stopped = Arc::new(AtomicBool::new(false));
@@ -108,7 +111,7 @@ impl Drop for Dnsmasq {
     }
 }
 
-/// Reads up to the line of the start. The error is the last line.
+/// Reads up to the line of the start. The error is the last line with a cause.
 fn wait_for_start(lines: &mut BufReader<ChildStderr>) -> Result<(), String> {
     let mut last = String::new();
     loop {
@@ -119,7 +122,10 @@ fn wait_for_start(lines: &mut BufReader<ChildStderr>) -> Result<(), String> {
         if line.contains(": started, version") {
             return Ok(());
         }
-        last = line.trim().to_owned();
+        if !line.contains("FAILED to start up") {
+            let cause = line.split_once(": ").map_or(&*line, |(_, cause)| cause);
+            last = cause.trim().to_owned();
+        }
     }
 }
 
