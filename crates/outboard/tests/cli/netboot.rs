@@ -230,6 +230,8 @@ fn machines_fetch_the_kernel_of_the_image_and_both_servers_end_together() {
     let mut server = start(here);
     wait_for_end(left);
     let own = dnsmasq(here);
+    // As a service manager does: to all processes, in any order.
+    kill_process(own, Signal::TERM).expect("it runs");
     server.signal(Signal::TERM);
     assert_eq!(server.ended().code(), Some(0), "{}", log());
     wait_for_end(own);

@@ -4,6 +4,8 @@
 //!
 //! * [`Dnsmasq::start`] returns once dnsmasq serves, or with its own message.
 //! * Its end ends this process too, in order: a server of disks alone boots no machine.
+//! * A service manager that ends all processes of a unit at once ends this one once, so that it flushes: a second signal would not
+//!   wait for that.
 //! * One that a killed `outboard netboot` left behind is ended first; the caller holds the lock of the folder.
 
 use std::fs;
@@ -26,18 +28,27 @@ const END_MAX: Timespec = Timespec {
     tv_nsec: 0,
 };
 
+/// How long a signal of this process may come after that of dnsmasq.
+const SIGNAL_MAX: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
+/// In the last line of one that a signal ended.
+const BY_SIGNAL: &str = "exiting on receipt of SIGTERM";
+
 /// dnsmasq as it runs.
 #[derive(Debug)]
 pub(super) struct Dnsmasq {
     child: Child,
     /// Ends with its last line, if it ended by itself.
     log: Option<JoinHandle<Option<String>>>,
+    /// This process got a signal, or needs dnsmasq no more.
     is_stopped: Arc<AtomicBool>,
 }
 
 impl Dnsmasq {
-    /// Starts it with the configuration of `folder`.
-    pub(super) fn start(folder: &Path) -> Result<Self, Failure> {
+    /// Starts it with the configuration of `folder`. A signal that ends this process sets `is_stopped`.
+    pub(super) fn start(folder: &Path, is_stopped: Arc<AtomicBool>) -> Result<Self, Failure> {
         let Some(program) = programs::find("dnsmasq") else {
             let missing = Failure::new("dnsmasq, which serves DHCP and TFTP, is not installed");
             return Err(missing.next("apt install dnsmasq-base"));
@@ -67,10 +78,12 @@ impl Dnsmasq {
                 failure
             });
         }
-        let is_stopped = Arc::new(AtomicBool::new(false));
         let flag = is_stopped.clone();
         let log = engine::thread("dnsmasq log", move || {
             let last = follow(lines);
+            if !flag.load(Ordering::Acquire) && last.contains(BY_SIGNAL) {
+                poll(&mut [], Some(&SIGNAL_MAX)).ok();
+            }
             if flag.load(Ordering::Acquire) {
                 return None;
             }

@@ -26,8 +26,11 @@ mod tests;
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::commands::serve;
 use crate::failure::Failure;
@@ -129,6 +132,11 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         pi,
         append: &args.append,
     };
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let registered = signal_hook::flag::register(signal, is_stopped.clone());
+        registered.map_err(|error| Failure::because("cannot watch for signals", &error))?;
+    }
     let target = NetbootFolder::create(&folder)?;
     let lock = (!args.write_only).then(|| target.lock()).transpose()?;
     write(args, &netboot, &target)?.print(format)?;
@@ -136,7 +144,10 @@ pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
         return Ok(());
     }
     let serve = serve::Args::of_config(&folder.join("outboard.toml"))?;
-    let dnsmasq = Dnsmasq::start(&folder)?;
+    if is_stopped.load(Ordering::Acquire) {
+        return Err(Failure::new("stopped before anything was served"));
+    }
+    let dnsmasq = Dnsmasq::start(&folder, is_stopped)?;
     let served = serve::run(serve, format);
     let stopped = dnsmasq.stop();
     drop(lock);
