@@ -1,5 +1,5 @@
 //! The door to the repository: `cargo xtask test`, `demo`, `bench`, `ci`, `tidy`, `guest`, `fuzz`, `soak`,
-//! `package`, `manual`, `units`, `book`.
+//! `package`, `manual`, `units`, `netboot`, `book`.
 //!
 //! Every command says what it needs, installs it where it may, and ends with a non-zero status and one
 //! line when it fails. Nothing here is linked into the product.
@@ -20,6 +20,7 @@ mod fuzz;
 mod guest;
 mod manual;
 mod mounted_attachment;
+mod netboot;
 mod package;
 mod packages;
 mod process;
@@ -78,6 +79,8 @@ enum Door {
     Book,
     /// Boot systemd with our units in a container, and use them.
     Units,
+    /// Boot machines without a disk from `outboard netboot`, in QEMU.
+    Netboot,
 }
 
 fn main() -> ExitCode {
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Door::Manual(args) => manual::run(&args),
         Door::Package(args) => package::run(&args),
         Door::Units => units::run(),
+        Door::Netboot => netboot::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -47,7 +47,9 @@ pub(crate) const TESTS: &[Package] = &[
     package("bonnie++", "a workload of the lab"),
     package("btrfs-progs", "a filesystem that inspect recognizes"),
     package("cryptsetup-bin", "a LUKS disk that inspect recognizes"),
+    package("curl", "fetches by TFTP what machines boot from"),
     package("dbench", "a workload of the lab"),
+    package("dnsmasq-base", "DHCP and TFTP of netboot"),
     package("dosfstools", "mkfs.vfat, in partitions that we make"),
     package("e2fsprogs", "mkfs.ext4 and fsck of what was attached"),
     package("f2fs-tools", "a filesystem that inspect recognizes"),
@@ -63,6 +65,7 @@ pub(crate) const TESTS: &[Package] = &[
     package("gdisk", "sgdisk writes partition tables and judges ours"),
     package("iperf3", "a workload of the lab"),
     package("iproute2", "a slow wire for the lab and the doctor"),
+    package("ipxe", "what machines fetch from netboot"),
     package("libc6-dev", "what gcc compiles and cargo links with"),
     package("libnbd-bin", "nbdinfo, nbdcopy and nbdfuse as clients"),
     package("lvm2", "judges the volumes that we make"),
@@ -114,6 +117,21 @@ pub(crate) const NPM: &[Package] = &[package("npm", "installs Playwright from it
 pub(crate) const UNITS: &[Package] = &[
     package("debootstrap", "a Debian with systemd"),
     package("systemd-container", "boots it"),
+];
+
+/// What `netboot` runs.
+pub(crate) const NETBOOT: &[Package] = &[
+    package("binutils", "strip, to keep the golden image small"),
+    package("dnsmasq-base", "DHCP and TFTP"),
+    package("e2fsprogs", "makes the golden image, and reads its kernel"),
+    package("iproute2", "a network of namespaces"),
+    package("ipxe", "what machines with UEFI fetch"),
+    package("ipxe-qemu", "the firmware of network cards"),
+    package("mmdebstrap", "the Debian that machines boot"),
+    package("ovmf", "UEFI for QEMU"),
+    package("procps", "pgrep"),
+    package("qemu-system-x86", "the machines"),
+    package("util-linux", "setpriv and unshare"),
 ];
 
 /// What `package` runs.

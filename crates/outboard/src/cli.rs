@@ -9,7 +9,7 @@ use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::commands::bucket;
 use crate::commands::{
     agent, array, attach, client, completions, copy, detach, disk, doctor, export, inspect, lab,
-    ls, manual, overlay, refresh, reload, serve, tls, volume,
+    ls, manual, netboot, overlay, refresh, reload, serve, tls, volume,
 };
 use crate::output::Format;
 
@@ -52,6 +52,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Serve disks over NBD
     Serve(serve::Args),
+    /// Boot machines without disks from an image, each on an overlay of its own
+    Netboot(netboot::Args),
     /// Attach a disk as a block device, and mount it
     Attach(attach::Args),
     /// Flush, unmount and disconnect

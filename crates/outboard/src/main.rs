@@ -41,6 +41,7 @@ mod live_page;
 mod logging;
 mod metrics;
 mod output;
+mod programs;
 mod remotes;
 mod snapshots;
 mod stamp;
@@ -80,7 +81,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
     let own = match &cli.command {
-        Command::Serve(_) | Command::AttachBackground => Level::INFO,
+        Command::Serve(_) | Command::Netboot(_) | Command::AttachBackground => Level::INFO,
         _ => Level::WARN,
     };
     logging::start(own, cli.verbose)?;
@@ -96,6 +97,7 @@ fn run(cli: Cli, format: output::Format) -> Result<(), Failure> {
         Command::Export(command) => commands::export::run(command, format),
         Command::Client(command) => commands::client::run(&command, format),
         Command::Inspect(args) => commands::inspect::run(&args, format),
+        Command::Netboot(args) => commands::netboot::run(&args, format),
         Command::Ls(args) => commands::ls::run(&args, format),
         Command::Copy(args) => commands::copy::run(&args, format),
         Command::Disk(command) => commands::disk::run(command, format),

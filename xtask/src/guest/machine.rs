@@ -166,13 +166,13 @@ const MEMORY_MIB: u32 = 1024;
 
 /// The processor: all that QEMU emulates, but for what is slow under emulation and changes no result. `erms` has the kernel
 /// copy and clear memory by string instructions, which are emulated byte by byte; the others cost checks at each access.
-const PROCESSOR: &str = "max,erms=off,smap=off,smep=off,la57=off";
+pub(crate) const PROCESSOR: &str = "max,erms=off,smap=off,smep=off,la57=off";
 
 /// Where this machine is busy the guest's timer comes too late for the kernel's first calibration. The kernel's tests of its
 /// own ciphers are not ours: under emulation one of them was once stuck until the time limit. Nor is the guest attacked:
 /// without `mitigations` calls by pointers are plain ones, and pages are not cleared twice. With `norandmaps` a program has the
 /// same addresses each time it is started, and QEMU finds its code translated: otherwise each start translates it again.
-const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 no_timer_check random.trust_cpu=on cryptomgr.notests \
+pub(crate) const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 no_timer_check random.trust_cpu=on cryptomgr.notests \
     mitigations=off init_on_alloc=0 norandmaps";
 
 /// What a machine has.

@@ -29,6 +29,7 @@ use crate::servers::Launcher;
 use crate::{packages, shell};
 use lab::{LAB_TESTS, LabTest};
 use machine::Job;
+pub(crate) use machine::{KERNEL_OPTIONS, PROCESSOR};
 use script::BinaryUse;
 
 /// Which scripts, against which server.

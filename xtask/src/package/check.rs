@@ -108,7 +108,7 @@ fn add_upgrade(package: &Path, folder: &Path) -> Result<()> {
 }
 
 /// An untouched Debian with these packages. Its archive is made once for each `purpose`.
-pub(super) fn debian(purpose: &str, included: &str) -> Result<TempDir> {
+pub(crate) fn debian(purpose: &str, included: &str) -> Result<TempDir> {
     let archive = shell::target().join(format!("{RELEASE}-{purpose}.tar"));
     if !archive.exists() {
         let part = shell::target().join(format!("{purpose}-part.tar"));
@@ -127,7 +127,7 @@ pub(super) fn debian(purpose: &str, included: &str) -> Result<TempDir> {
 }
 
 /// A command in the Debian, with processes and mounts of its own.
-fn inside(root: &Path, command: &str) -> Command {
+pub(crate) fn inside(root: &Path, command: &str) -> Command {
     let mut unshare = Command::new("unshare");
     unshare
         .args([

@@ -143,7 +143,7 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
             architecture: release.architecture.name(),
             section: "net",
             depends: &format!("adduser, {libraries}"),
-            more: "Recommends: fuse3\nSuggests: fio, outboard-initramfs\n",
+            more: "Recommends: fuse3\nSuggests: dnsmasq-base, fio, ipxe, outboard-initramfs\n",
             installed_kib: tree.installed_kib()?,
             description: "disks for small machines that live on another one\n \
                           Serves files, block devices, partitions, Linux software RAID, LVM volumes\n \

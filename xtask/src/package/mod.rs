@@ -38,6 +38,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::{packages, shell};
+pub(crate) use check::{debian, inside};
 use control::Release;
 use target::{Architecture, Libc, Target};
 use tree::Tree;

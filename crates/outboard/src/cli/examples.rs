@@ -50,6 +50,15 @@ outboard serve 'data=array(a.img, b.img)' --http 127.0.0.1:9110
 # What is found on the disks of a dead NAS, read-only
 outboard serve --auto /dev/sdb /dev/sdc",
     ),
+    examples(
+        "netboot",
+        "# Machines of the network boot from an image; its DHCP server stays as it is
+outboard netboot /srv/boot --root golden.img --interface eth0
+# On a network without a DHCP server
+outboard netboot /srv/boot --root golden.img --interface eth1 --dhcp-range 10.0.0.9,10.0.0.99
+# Raspberry Pis, from the two partitions of a card's image
+outboard netboot /srv/boot --root 'partition(pi.img, 2)' --pi-boot boot --interface eth0",
+    ),
     with_disks(
         "attach",
         "# A disk of another machine, mounted

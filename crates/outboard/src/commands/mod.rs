@@ -16,6 +16,7 @@ pub(crate) mod inspect;
 pub(crate) mod lab;
 pub(crate) mod ls;
 pub(crate) mod manual;
+pub(crate) mod netboot;
 pub(crate) mod overlay;
 pub(crate) mod refresh;
 pub(crate) mod reload;

@@ -9,6 +9,7 @@ use super::{answer, outboard};
 const COMMANDS: &[&[&str]] = &[
     &[],
     &["serve"],
+    &["netboot"],
     &["attach"],
     &["detach"],
     &["refresh"],

@@ -25,6 +25,7 @@ mod lab_plans;
 mod lab_runs;
 mod lab_stop;
 mod lab_stores;
+mod netboot;
 mod per_client;
 mod qemu_bitmaps;
 mod serve;

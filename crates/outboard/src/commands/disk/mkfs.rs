@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::programs;
 
 /// A filesystem that can be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +85,6 @@ pub(super) struct Tool {
     large_blocks: bool,
 }
 
-/// Where `mkfs` programs are, even if the user's PATH leaves them out.
-const SYSTEM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 /// Time between two looks at the signals while a `mkfs` runs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Most bytes of a `mkfs`'s complaint that are read.
@@ -137,12 +136,7 @@ impl Filesystem {
 }
 
 fn program(row: &MkfsProgram) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).collect::<Vec<_>>();
-    let folders = folders.into_iter().chain(SYSTEM_FOLDERS.map(PathBuf::from));
-    folders
-        .map(|folder| folder.join(format!("mkfs.{}", row.name)))
-        .find(|program| program.is_file())
+    programs::find(&format!("mkfs.{}", row.name))
 }
 
 impl Tool {

@@ -37,10 +37,10 @@ mod volume_moves;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::ValueEnum;
+use clap::{FromArgMatches as _, ValueEnum};
 use nbd::server::{Limits, ListenAddress, Server};
 use rustix::fs::FileType;
 use tokio::sync::oneshot;
@@ -150,6 +150,17 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     engine: EngineArgs,
+}
+
+impl Args {
+    /// `serve --config FILE`, for another command.
+    pub(crate) fn of_config(path: &Path) -> Result<Self, Failure> {
+        let command = <Self as clap::Args>::augment_args(clap::Command::new("serve"));
+        let words = ["serve".as_ref(), "--config".as_ref(), path.as_os_str()];
+        let matches = command.try_get_matches_from(words);
+        let args = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        args.map_err(|error| crate::cli::failure(&error))
+    }
 }
 
 /// How the engine is started.
