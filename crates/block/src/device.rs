@@ -95,6 +95,14 @@ pub trait BlockDevice: Send + Sync {
     /// how. The size is no part of it: a disk may grow. Has no default: every node must answer it.
     fn identity(&self) -> Option<Identity>;
 
+    /// Which opening for writing this is, of all that the disk itself has counted, on whatever machine they were: each has the next
+    /// number. What was known of the disk's content in opening `n` is still so in opening `n + 1`, since nothing else has written in
+    /// between. `None` where the disk does not count them, and for one that is open for reading. A node that only changes how its child
+    /// answers has its child's.
+    fn opening(&self) -> Option<u64> {
+        None
+    }
+
     /// Waits for writes that were cancelled: their futures were dropped. No default: every node implements it.
     fn settle(&self) -> IoFuture<'_, ()>;
 

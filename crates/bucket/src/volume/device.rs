@@ -140,6 +140,10 @@ impl BlockDevice for BucketVolume {
         })
     }
 
+    fn opening(&self) -> Option<u64> {
+        self.shared.opening
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         Box::pin(async move {
             self.shared.changes.settled().await;

@@ -99,6 +99,8 @@ struct VolumeShared {
     index: IndexHandle,
     /// That of a writer in the manifest of the index: a later one there is another writer's.
     writer_epoch: Option<u64>,
+    /// The generation of a writer.
+    opening: Option<u64>,
     /// Of a volume that another server takes over soon.
     table_writes: Option<TableWrites>,
     runtime: Handle,

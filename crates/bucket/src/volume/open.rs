@@ -73,6 +73,7 @@ pub(crate) async fn open_on(
         }
     };
     let writer_epoch = index.writer_epoch();
+    let opening = (!read_only).then_some(generation.into());
     let size = snapshot.as_ref().map_or(header.size, |one| one.record.size);
     let policy = RetryPolicy {
         limit: options.outage_limit,
@@ -84,6 +85,7 @@ pub(crate) async fn open_on(
         snapshot: snapshot.map(|snapshot| *snapshot.checkpoint.id.as_bytes()),
         index,
         writer_epoch,
+        opening,
         table_writes: options.is_standby.then(TableWrites::default),
         runtime,
         policy,

@@ -259,6 +259,10 @@ impl BlockDevice for Blocks {
         self.child.identity()
     }
 
+    fn opening(&self) -> Option<u64> {
+        self.child.opening()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         Box::pin(self.locks.settle(&*self.child))
     }

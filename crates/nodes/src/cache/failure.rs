@@ -115,6 +115,7 @@ impl Shared {
             disk_size: self.layout.disk_size,
             slots: self.layout.slots,
             identity: self.identity.clone(),
+            opening: 0,
         };
         let bytes = bytes::Bytes::copy_from_slice(&header.encode());
         for copy in 0..HEADERS {

@@ -71,6 +71,8 @@ pub(super) const DISK_MAX: u64 = 1 << 46;
 const SLOTS_MAX: u64 = 1 << 25;
 /// Where the CRC of a header and of a sector of marks is.
 const CRC_AT: usize = 508;
+/// Where the opening of the disk is: zeroes in files of programs that do not know it.
+const OPENING_AT: usize = 336;
 /// Longest identity, bytes.
 pub(super) const IDENTITY_MAX: usize = 255;
 
@@ -114,6 +116,8 @@ pub(super) struct CacheHeader {
     pub(super) slots: u64,
     /// Identity of the disk; empty where it is unknown.
     pub(super) identity: String,
+    /// The last opening of the disk that this is the cache of; 0 where they are not counted.
+    pub(super) opening: u64,
 }
 
 /// Where everything is.
@@ -198,6 +202,14 @@ impl CacheHeader {
         }
     }
 
+    /// Whether what was cached is so in this opening of the disk.
+    pub(super) const fn is_followed_by(&self, opening: Option<u64>) -> bool {
+        match opening {
+            Some(opening) => self.opening.wrapping_add(1) == opening,
+            None => self.opening == 0,
+        }
+    }
+
     /// The bytes of it.
     pub(super) fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
@@ -215,6 +227,7 @@ impl CacheHeader {
         let len = u8::try_from(identity.len()).unwrap_or(0);
         put(&mut bytes, 72, u16::from(len).to_le_bytes());
         bytes[74..74 + usize::from(len)].copy_from_slice(&identity[..len.into()]);
+        put(&mut bytes, OPENING_AT, self.opening.to_le_bytes());
         let crc = CASTAGNOLI.checksum(&bytes[..CRC_AT]);
         put(&mut bytes, CRC_AT, crc.to_le_bytes());
         bytes
@@ -275,6 +288,7 @@ pub(super) fn parse_header(bytes: &[u8; HEADER_LEN]) -> Result<HeaderCopy, Cache
         disk_size,
         slots,
         identity: identity.to_owned(),
+        opening: fields.u64(OPENING_AT),
     }))
 }
 

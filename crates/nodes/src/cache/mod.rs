@@ -223,6 +223,10 @@ impl BlockDevice for Cache {
         self.shared.child.identity()
     }
 
+    fn opening(&self) -> Option<u64> {
+        self.shared.child.opening()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         Box::pin(self.shared.settle())
     }

@@ -5,6 +5,8 @@
 //! * A file is changed only once it was found to be empty, or the cache of this disk.
 //! * What is dropped is erased from the table, durably, before the marks are cleared and before any request.
 //! * A cache that is made again gets another id: no entry, mark or block of before matches it.
+//! * Of a disk that counts its openings, what was cached is used in the opening behind that in the header alone. The header has the new one,
+//!   durably, before the first request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -188,12 +190,19 @@ async fn open_cache(
     let found = find(&file, disk_size, identity.as_deref()).await?;
     let layout = layout(&file, disk_size, options, found.as_ref())?;
     let sequence = found.as_ref().map_or(0, |header| header.sequence);
-    let usable = found.filter(|header| is_usable(&file, header, layout));
+    let opening = child.opening();
+    let usable = found.filter(|header| is_usable(&file, header, layout, opening));
     let fits = |header: &CacheHeader| file.node.geometry().size >= header.layout().file_size();
     let mut header = match usable.filter(fits) {
-        Some(header) => header,
+        Some(header) if opening.is_none() => header,
+        Some(mut header) => {
+            header.opening = opening.unwrap_or_default();
+            header.sequence += 1;
+            write_copies(&file, &header).await?;
+            header
+        }
         None => {
-            let header = new_header(layout, identity, sequence + 1);
+            let header = new_header(layout, (identity, opening), sequence + 1);
             make(&mut file, &header).await?;
             header
         }
@@ -209,7 +218,8 @@ async fn open_cache(
             "the cache file {} is dropped: the disk was changed without it, and holds other data now",
             file.name
         );
-        header = new_header(layout, Some(header.identity), header.sequence + 1);
+        let of_disk = (Some(header.identity), opening);
+        header = new_header(layout, of_disk, header.sequence + 1);
         write_headers(&file, &header).await?;
         slots = load(&file, &header).await?;
     }
@@ -342,7 +352,13 @@ fn blank_torn_headers(start: u64, bytes: &mut [u8]) {
 }
 
 /// Whether what a header describes is to be used.
-fn is_usable(file: &CacheFile, header: &CacheHeader, layout: CacheLayout) -> bool {
+fn is_usable(
+    file: &CacheFile,
+    header: &CacheHeader,
+    layout: CacheLayout,
+    opening: Option<u64>,
+) -> bool {
+    let is_next = header.is_followed_by(opening);
     if header.is_dropped {
         tracing::warn!("the cache file {} had failed: it is made again", file.name);
     } else if header.layout() != layout {
@@ -350,8 +366,13 @@ fn is_usable(file: &CacheFile, header: &CacheHeader, layout: CacheLayout) -> boo
             "the cache file {} gets another size: it is made again",
             file.name
         );
+    } else if !is_next {
+        tracing::warn!(
+            "the cache file {} is made again: the disk was opened without it since, and may have been changed",
+            file.name
+        );
     }
-    !header.is_dropped && header.layout() == layout
+    !header.is_dropped && header.layout() == layout && is_next
 }
 
 /// How large the cache is to be.
@@ -394,7 +415,12 @@ fn half_of_free_space(file: &Arc<File>) -> u64 {
     })
 }
 
-fn new_header(layout: CacheLayout, identity: Option<String>, sequence: u64) -> CacheHeader {
+/// A header of a disk with this identity, in this opening.
+fn new_header(
+    layout: CacheLayout,
+    (identity, opening): (Option<String>, Option<u64>),
+    sequence: u64,
+) -> CacheHeader {
     CacheHeader {
         id: random_id(),
         is_dropped: false,
@@ -402,6 +428,7 @@ fn new_header(layout: CacheLayout, identity: Option<String>, sequence: u64) -> C
         disk_size: layout.disk_size,
         slots: layout.slots,
         identity: identity.unwrap_or_default(),
+        opening: opening.unwrap_or_default(),
     }
 }
 
@@ -429,14 +456,8 @@ async fn make(file: &mut CacheFile, header: &CacheHeader) -> Opened<()> {
 
 /// The header first: without it, what else is there would be no cache. Marks of before are all marked under a new id.
 async fn write_headers(file: &CacheFile, header: &CacheHeader) -> Opened<()> {
+    write_copies(file, header).await?;
     let failed = file.failed();
-    for copy in 0..HEADERS {
-        let mut bytes = header.encode().to_vec();
-        bytes.resize(HEADER_STEP_LEN, 0);
-        let at = Range::new(copy * HEADER_STEP, HEADER_STEP);
-        write(&file.node, at, bytes).await.map_err(&failed)?;
-        flush(&file.node).await.map_err(&failed)?;
-    }
     let marks = vec![false; Range::new(0, MARKS_PER_SECTOR).len_usize()];
     for sector in 0..header.layout().mark_sectors() {
         let bytes = encode_marks(&header.id, sector, &marks);
@@ -446,6 +467,19 @@ async fn write_headers(file: &CacheFile, header: &CacheHeader) -> Opened<()> {
             .map_err(&failed)?;
     }
     flush(&file.node).await.map_err(&failed)
+}
+
+/// Both copies of a header, each durable before the next.
+async fn write_copies(file: &CacheFile, header: &CacheHeader) -> Opened<()> {
+    let failed = file.failed();
+    for copy in 0..HEADERS {
+        let mut bytes = header.encode().to_vec();
+        bytes.resize(HEADER_STEP_LEN, 0);
+        let at = Range::new(copy * HEADER_STEP, HEADER_STEP);
+        write(&file.node, at, bytes).await.map_err(&failed)?;
+        flush(&file.node).await.map_err(&failed)?;
+    }
+    Ok(())
 }
 
 pub(super) async fn write(node: &Node, at: Range, bytes: Vec<u8>) -> Result<(), IoError> {

@@ -108,6 +108,10 @@ impl BlockDevice for Delay {
         self.child.identity()
     }
 
+    fn opening(&self) -> Option<u64> {
+        self.child.opening()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         self.child.settle()
     }

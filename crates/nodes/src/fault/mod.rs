@@ -316,6 +316,10 @@ impl BlockDevice for Fault {
         self.child.identity()
     }
 
+    fn opening(&self) -> Option<u64> {
+        self.child.opening()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         self.child.settle()
     }

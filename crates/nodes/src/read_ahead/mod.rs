@@ -125,6 +125,10 @@ impl BlockDevice for ReadAhead {
         self.child.identity()
     }
 
+    fn opening(&self) -> Option<u64> {
+        self.child.opening()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         Box::pin(self.cache.settle(&*self.child))
     }

@@ -173,6 +173,10 @@ impl BlockDevice for Throttle {
         self.child.identity()
     }
 
+    fn opening(&self) -> Option<u64> {
+        self.child.opening()
+    }
+
     fn settle(&self) -> IoFuture<'_, ()> {
         self.child.settle()
     }

@@ -1,5 +1,6 @@
 //! Volumes on object stores: in a folder, and on an S3 server of another make (versitygw).
 
+mod cache;
 mod kills;
 mod standby;
 

@@ -1,9 +1,10 @@
 //! Tests of `cache`: `pure` (format, marks, slots), `disk` (the contract, hits, evictions, dropped futures), `open` (files that
-//! are opened, made again and refused), `failure` (errors of either disk), `profile` (boot profiles), `worlds` (power cuts, kills, errors, by seed).
+//! are opened, made again and refused), `openings` (disks that other machines had meanwhile), `failure` (errors of either disk), `profile` (boot profiles), `worlds` (power cuts, kills, errors, by seed).
 
 mod disk;
 mod failure;
 mod open;
+mod openings;
 mod profile;
 mod pure;
 mod worlds;

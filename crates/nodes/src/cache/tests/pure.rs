@@ -22,6 +22,7 @@ fn header() -> CacheHeader {
         disk_size: 100 * GRANULE,
         slots: 16,
         identity: "nbd:0123456789abcdef".to_owned(),
+        opening: 41,
     }
 }
 
