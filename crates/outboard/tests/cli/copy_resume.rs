@@ -255,10 +255,13 @@ fn a_copy_to_a_drive_that_loses_its_cache_is_whole_once_it_ends() {
     let copy = ["copy", SLOW, target, "--resume=state", "--force"];
     let seed = std::process::id();
     let mut rng = numbers(u64::from(seed));
-    let mut resumed = 0;
-    for _ in 0..4 {
+    let (mut resumed, mut rounds) = (0, 0);
+    // On a busy machine a copy may not have come far enough to be resumed: the drive is pulled later then.
+    while rounds < 4 || (resumed == 0 && rounds < 12) {
+        let later = if resumed == 0 { 500 * rounds } else { 0 };
+        rounds += 1;
         let mut copying = start(at, &copy);
-        std::thread::sleep(Duration::from_millis(500 + rng() % 1500));
+        std::thread::sleep(Duration::from_millis(500 + later + rng() % 1500));
         fs::write(at.join("pulled"), "").expect("a file");
         let status = copying.ended();
         fs::remove_file(at.join("pulled")).expect("it is there");

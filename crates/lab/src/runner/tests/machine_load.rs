@@ -111,8 +111,10 @@ fn a_tool_on_a_machine_that_others_keep_busy_is_not_called_cpu_bound() {
     let mut findings = cell.findings.iter();
     assert!(
         findings.all(|one| one.check != Check::Generator),
-        "{:?}",
-        cell.findings
+        "{:?}, {:?} of processor time in {:?}",
+        cell.findings,
+        cell.evidence.tool_cpu,
+        cell.elapsed
     );
 }
 
