@@ -57,6 +57,7 @@ fn answer(server: &mut ServerHandshake, event: &HandshakeEvent) {
                 identity: "file:1:2".parse().ok(),
                 incarnation: Some(1),
                 writers: Some(WriterPolicy::One),
+                is_fenced: true,
             };
             server.answer_contexts(Ok(ContextOffer {
                 contexts: &[BASE_ALLOCATION, "x-fuzz:layer"],
