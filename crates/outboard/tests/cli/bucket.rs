@@ -21,6 +21,15 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// The folder itself.
+    fn in_folder(folder: &'a Path) -> Self {
+        Self {
+            folder,
+            prefix: format!("file://{}", folder.display()),
+            environment: Vec::new(),
+        }
+    }
+
     /// The bucket of an S3 server on a port of this machine.
     fn s3(folder: &'a Path, port: u16) -> Self {
         let environment = [
@@ -56,6 +65,17 @@ impl<'a> Place<'a> {
         let (is_done, printed) = self.run(arguments);
         assert!(is_done, "{arguments:?}: {printed}");
         printed
+    }
+
+    /// What `arguments` print as JSON.
+    fn json(&self, arguments: &[&str]) -> serde_json::Value {
+        serde_json::from_str(&self.done(arguments)).expect("it is JSON")
+    }
+
+    /// The servers that run, as the status has them.
+    fn servers(&self) -> Vec<serde_json::Value> {
+        let status = self.json(&["status", "--json"]);
+        status["servers"].as_array().expect("a list").clone()
     }
 
     fn fails(&self, arguments: &[&str], with: &str) {
@@ -105,8 +125,7 @@ fn life_of_a_volume(place: &Place<'_>) {
     place.done(&["copy", "image", volume, "--force"]);
     place.done(&["copy", volume, "copy"]);
     assert!(is_image(folder, "copy"));
-    let status = place.done(&["--json", "bucket", "status", volume]);
-    let status: serde_json::Value = serde_json::from_str(&status).expect("it is JSON");
+    let status = place.json(&["--json", "bucket", "status", volume]);
     assert_eq!(status["size"], 8 << 20);
     assert_eq!(status["allocated"], 5 << 20);
     let check = place.done(&["bucket", "check", volume, "--data"]);
@@ -166,11 +185,8 @@ fn snapshots_of_a_volume(place: &Place<'_>, volume: &str, export: &str) {
 
 /// Of a volume that is served, and was overwritten.
 fn collection_of_a_volume(place: &Place<'_>, volume: &str) {
-    let json = |arguments: &[&str]| {
-        let printed = place.done(&[&["--json", "bucket", "gc", volume], arguments].concat());
-        let value = serde_json::from_str::<serde_json::Value>(&printed);
-        value.expect("it is JSON")
-    };
+    let json =
+        |arguments: &[&str]| place.json(&[&["--json", "bucket", "gc", volume], arguments].concat());
     let found = json(&[]);
     assert_eq!(
         (&found["dry_run"], &found["deleted"]),
@@ -203,11 +219,7 @@ fn collection_of_a_volume(place: &Place<'_>, volume: &str) {
 #[test]
 fn a_second_collection_deletes_what_the_first_one_found() {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = Place {
-        folder: folder.path(),
-        prefix: format!("file://{}", folder.path().display()),
-        environment: Vec::new(),
-    };
+    let place = Place::in_folder(folder.path());
     let volume = format!("{}/root", place.prefix);
     let volume = volume.as_str();
     write_image(folder.path());
@@ -273,11 +285,7 @@ fn clone_of_a_snapshot(place: &Place<'_>, snapshot: &str) {
 #[test]
 fn a_server_has_the_requests_of_its_volumes() {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = Place {
-        folder: folder.path(),
-        prefix: format!("file://{}", folder.path().display()),
-        environment: Vec::new(),
-    };
+    let place = Place::in_folder(folder.path());
     let volume = format!("{}/root", place.prefix);
     write_image(folder.path());
     place.done(&["bucket", "create", &volume, "8M"]);
@@ -291,9 +299,7 @@ fn a_server_has_the_requests_of_its_volumes() {
     place.done(&["copy", "image", &export, "--force"]);
     place.done(&["copy", &export, "copy"]);
 
-    let status = place.done(&["status", "--json"]);
-    let status: serde_json::Value = serde_json::from_str(&status).expect("it is JSON");
-    let found = &status["servers"][0];
+    let found = &place.servers()[0];
     let text = scrape(metrics_address(found));
     let value = |name: &str, more: &str| -> u64 {
         let series = format!("outboard_bucket_{name}{{volume=\"{volume}\",use=\"write\"{more}}} ");
@@ -331,11 +337,7 @@ fn a_server_has_the_requests_of_its_volumes() {
 #[test]
 fn a_volume_in_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = Place {
-        folder: folder.path(),
-        prefix: format!("file://{}", folder.path().display()),
-        environment: Vec::new(),
-    };
+    let place = Place::in_folder(folder.path());
     life_of_a_volume(&place);
     for name in ["lab/root", "lab/clone"] {
         assert!(!folder.path().join(name).exists(), "nothing is left");

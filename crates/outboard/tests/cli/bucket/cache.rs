@@ -6,20 +6,14 @@ use super::*;
 
 /// Bytes that the store had for the volumes of the server that runs.
 fn received(place: &Place<'_>) -> u64 {
-    let status = place.done(&["status", "--json"]);
-    let status: serde_json::Value = serde_json::from_str(&status).expect("it is JSON");
-    let volume = &status["servers"][0]["bucket_volumes"][0];
-    volume["received"].as_u64().expect("a number")
+    let received = &place.servers()[0]["bucket_volumes"][0]["received"];
+    received.as_u64().expect("a number")
 }
 
 #[test]
 fn a_cache_of_a_volume_that_another_server_had_is_made_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    let place = Place {
-        folder: folder.path(),
-        prefix: format!("file://{}", folder.path().display()),
-        environment: Vec::new(),
-    };
+    let place = Place::in_folder(folder.path());
     let volume = format!("{}/root", place.prefix);
     let cached = format!("cache({volume}, box1.cache)");
     let stop = |mut server: Process| {
