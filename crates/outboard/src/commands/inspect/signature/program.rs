@@ -2,14 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-/// Where it is, even if the user's PATH leaves it out.
-const FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+use crate::programs;
+
 /// Most bytes of its answer that are read.
 const OUTPUT_MAX: u64 = 4 << 20;
 /// Time between two looks whether it has ended.
@@ -24,13 +24,7 @@ pub(super) struct BlkidOutput {
 }
 
 fn program() -> PathBuf {
-    let mut known = FOLDERS.iter().map(|folder| Path::new(folder).join("blkid"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path).any(|folder| folder.join("blkid").is_file());
-    match known.find(|path| path.is_file()) {
-        Some(found) if !on_path => found,
-        _ => PathBuf::from("blkid"),
-    }
+    programs::find("blkid").unwrap_or_else(|| PathBuf::from("blkid"))
 }
 
 /// Its version, which shows that it is there.
