@@ -218,11 +218,11 @@ impl ServedExport {
         self: &Arc<Self>,
         may_write: bool,
     ) -> Result<Option<StandbyHold>, Refusal> {
-        let turn = self.with_disks(|disks| match disks {
-            ExportDisks::Standby(standby) => Some((standby.turn.clone(), standby.hold())),
-            _ => None,
+        let standby = self.with_disks(|disks| {
+            let standby = disks.standby()?;
+            Some((standby.turn.clone(), standby.hold()))
         });
-        let Some((turn, hold)) = turn else {
+        let Some((turn, hold)) = standby else {
             return Ok(None);
         };
         if !may_write {
@@ -240,12 +240,9 @@ impl ServedExport {
 
     /// Looks whether the disk is still this server's, if it is open.
     pub(super) async fn confirm_standby(self: &Arc<Self>) {
-        let open = self.with_disks(|disks| match disks {
-            ExportDisks::Standby(standby) => standby
-                .current
-                .clone()
-                .map(|one| (standby.turn.clone(), one)),
-            _ => None,
+        let open = self.with_disks(|disks| {
+            let standby = disks.standby()?;
+            Some((standby.turn.clone(), standby.current.clone()?))
         });
         if let Some((turn, current)) = open {
             // An error is that of the client's next request.

@@ -194,11 +194,12 @@ async fn open_cache(
     let usable = found.filter(|header| is_usable(&file, header, layout, opening));
     let fits = |header: &CacheHeader| file.node.geometry().size >= header.layout().file_size();
     let mut header = match usable.filter(fits) {
-        Some(header) if opening.is_none() => header,
         Some(mut header) => {
-            header.opening = opening.unwrap_or_default();
-            header.sequence += 1;
-            write_copies(&file, &header).await?;
+            if let Some(opening) = opening {
+                header.opening = opening;
+                header.sequence += 1;
+                write_copies(&file, &header).await?;
+            }
             header
         }
         None => {
