@@ -94,7 +94,12 @@ impl Drop for TmpfsMount {
 
 /// Shell commands for the beginning of a script in a new mount namespace, which is a copy: they take what other tests have
 /// mounted out of it. Their devices would be in use there until it ends, and could not be detached.
-pub const UNMOUNT_OTHERS: &str = r#"while read -r _ _ _ _ at rest; do
+///
+/// The list is read to its end first: bash remembers by its length how far it has read, and each unmounted line moves the next ones.
+pub const UNMOUNT_OTHERS: &str = r#"mounts=$(cat /proc/self/mountinfo)
+while read -r _ _ _ _ at rest; do
     case "$at $rest" in "${TMPDIR:-/tmp}"/*" /dev/"*) umount -l "$at" || : ;; esac
-done </proc/self/mountinfo
+done <<END
+$mounts
+END
 "#;

@@ -11,7 +11,8 @@ use crate::proc::{Process, WaitError};
 use crate::requires::{self, Missing};
 use crate::{
     Effect, Fault, FaultDisk, LoopDevice, MemDisk, Model, OpSpace, TmpfsMount, TrimLeaves,
-    WorldSeeds, block_on, check_against_model, check_in_batches, gather, ops, pattern, single,
+    UNMOUNT_OTHERS, WorldSeeds, block_on, check_against_model, check_in_batches, gather, ops,
+    pattern, single,
 };
 
 const SIZE: u64 = 16 * 1024;
@@ -294,4 +295,24 @@ fn nodes_are_shared_as_nodes() {
     let disk: Node = Arc::new(MemDisk::new(SIZE));
     let faulty: Node = FaultDisk::new(disk, 0, Vec::new());
     assert_eq!(faulty.geometry().size, SIZE);
+}
+
+/// In each shell that scripts of tests have: bash reads ahead of what it has used.
+#[test]
+fn a_namespace_of_its_own_keeps_no_mount_of_others() {
+    let shells = ["bash", "sh", "unshare", "mount"].map(requires::command);
+    if !requires::all(&[&[requires::root()][..], &shells].concat()) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mount = "for n in 1 2 3 4; do mkdir -p \"$0/$n\"; mount -t tmpfs /dev/none \"$0/$n\"; done";
+    let count = "grep -c \" $0/\" /proc/self/mountinfo || :";
+    let script = format!("{mount}\n{count}\n{UNMOUNT_OTHERS}{count}");
+    for shell in ["bash", "sh"] {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", shell, "-c", &script]);
+        let output = command.arg(folder.path()).output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(printed, "4\n0\n", "{shell}");
+    }
 }
