@@ -9,6 +9,12 @@ use super::events::{Ended, Events};
 /// Tests that are listed with their times at the end.
 const SLOWEST: usize = 20;
 
+/// Failures that the error names.
+const NAMED_MAX: usize = 5;
+
+/// Length of the cause of each.
+const CAUSE_CHARACTERS: usize = 240;
+
 /// Lines of a binary's own log that are shown where it failed without naming a test.
 const LOG_LINES: usize = 40;
 
@@ -81,7 +87,10 @@ impl Report {
                 ended.took.as_secs_f64(),
                 ended.output
             );
-            self.failed.push(name.clone());
+            self.failed.push(match cause(&ended.output) {
+                Some(cause) => format!("{name} ({cause})"),
+                None => name.clone(),
+            });
         }
         self.tests += 1;
         self.times.push((ended.took, name));
@@ -177,10 +186,23 @@ impl Report {
         );
     }
 
-    /// The run's error, where something failed.
+    /// The run's error, where something failed: it is printed last, and names the first of what failed.
     pub(super) fn failure(&self) -> Option<String> {
-        (!self.failed.is_empty()).then(|| format!("{} tests failed", self.failed.len()))
+        let named = self.failed.get(..NAMED_MAX).unwrap_or(&self.failed);
+        let more = match self.failed.len() - named.len() {
+            0 => String::new(),
+            more => format!("; {more} more"),
+        };
+        let named = named.join("; ");
+        (!named.is_empty()).then(|| format!("{} tests failed: {named}{more}", self.failed.len()))
     }
+}
+
+/// Where a test panicked and the beginning of its message, in one line.
+fn cause(output: &str) -> Option<String> {
+    let (_, cause) = output.split_once(" panicked at ")?;
+    let words: Vec<&str> = cause.split_whitespace().collect();
+    Some(words.join(" ").chars().take(CAUSE_CHARACTERS).collect())
 }
 
 fn tail(log: &std::path::Path) -> String {

@@ -46,8 +46,7 @@ fn program(folder: &Path, name: &str, lines: &[&str], status: u8) -> Task {
 const STARTED: &str = r#"{"type":"suite","event":"started","test_count":1}"#;
 const TEST: &str = r#"{"type":"test","event":"started","name":"a::b"}"#;
 const TEST_OK: &str = r#"{"type":"test","name":"a::b","event":"ok","exec_time":1.5}"#;
-const TEST_FAILED: &str =
-    r#"{"type":"test","name":"a::b","event":"failed","exec_time":0.5,"stdout":"left: 1\n"}"#;
+const TEST_FAILED: &str = r#"{"type":"test","name":"a::b","event":"failed","exec_time":0.5,"stdout":"thread 'a::b' (1) panicked at a.rs:1:5:\nleft: 1\n"}"#;
 const OK: &str = r#"{"type":"suite","event":"ok","passed":1,"exec_time":1.5}"#;
 const FAILED: &str = r#"{"type":"suite","event":"failed","passed":0,"exec_time":0.5}"#;
 
@@ -73,7 +72,12 @@ fn a_binary_that_fails_does_not_hide_the_others() {
     let tasks = ["one", "two", "three"]
         .map(|name| program(folder.path(), name, &bad, 101))
         .to_vec();
-    assert_eq!(run(tasks).as_deref(), Some("3 tests failed"));
+    let failure = run(tasks).unwrap();
+    assert!(failure.starts_with("3 tests failed: "), "{failure}");
+    for name in ["one", "two", "three"] {
+        let named = format!("suite-test {name} a::b (a.rs:1:5: left: 1)");
+        assert!(failure.contains(&named), "{failure}");
+    }
 }
 
 /// A binary that aborts, or that a signal ends, reports no failed test.
@@ -81,11 +85,33 @@ fn a_binary_that_fails_does_not_hide_the_others() {
 fn a_binary_that_ends_before_its_tests_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let early = program(folder.path(), "early", &[STARTED, TEST], 0);
-    assert_eq!(run(vec![early]).as_deref(), Some("1 tests failed"));
+    let failure = |task| run(vec![task]).unwrap();
+    let unreported = "it did not report all its tests";
+    assert_eq!(
+        failure(early),
+        format!("1 tests failed: suite-test early ({unreported})")
+    );
     let silent = program(folder.path(), "silent", &[], 0);
-    assert_eq!(run(vec![silent]).as_deref(), Some("1 tests failed"));
+    assert_eq!(
+        failure(silent),
+        format!("1 tests failed: suite-test silent ({unreported})")
+    );
     let status = program(folder.path(), "status", &[STARTED, TEST, TEST_OK, OK], 1);
-    assert_eq!(run(vec![status]).as_deref(), Some("1 tests failed"));
+    assert_eq!(
+        failure(status),
+        "1 tests failed: suite-test status (it ended with exit status: 1)"
+    );
+}
+
+/// The last lines of a long run are all that some people see of it.
+#[test]
+fn the_error_names_a_few_failures_and_counts_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = [STARTED, TEST, TEST_FAILED, FAILED];
+    let tasks = (0..7).map(|n| program(folder.path(), &format!("p{n}"), &bad, 101));
+    let failure = run(tasks.collect()).unwrap();
+    assert_eq!(failure.matches("a::b").count(), 5, "{failure}");
+    assert!(failure.ends_with("; 2 more"), "{failure}");
 }
 
 #[test]
