@@ -219,6 +219,8 @@ impl RedundantArray {
         part: u16,
         needs: u64,
     ) -> Result<bool, IoError> {
+        // The log of the member that leaves has the rows that are being written: a cut behind it finds none.
+        let no_rows = self.without_logged_rows().await;
         let taken = loop {
             let commit = {
                 let mut guarded = self.lock();
@@ -233,6 +235,7 @@ impl RedundantArray {
             return Ok(false);
         };
         self.record(State::is_recorded).await?;
+        drop(no_rows);
         let name = self.name();
         tracing::info!("{name}: {member} took the place of {replaced}, which is used no more");
         self.send_event(ArrayEvent::SpareActive { member });

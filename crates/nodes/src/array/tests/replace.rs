@@ -1,9 +1,12 @@
 //! Members that are replaced while they work: what becomes of both where the array ends, goes on, or loses one of them.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
-use block::{BlockDevice, Node, Range};
-use testkit::{MemDisk, block_on, pattern};
+use block::{BlockDevice, Node, Operation, Range};
+use testkit::{HeldDisk, MemDisk, block_on, pattern};
 
 use super::super::format::{Level, features};
 use super::super::redundant::tests::kit::{
@@ -196,6 +199,53 @@ fn what_members_hold_is_doubted_of_replacements_too() {
         assert_eq!(redundant.replacing(), [(0, 4096)]);
         assert!(!redundant.take_place(0, before).await.unwrap());
         array.by_hand().work().await.unwrap();
+        assert_eq!(state(&array, "spare"), MemberState::InSync);
+    });
+}
+
+/// The log of the member that leaves has the row, and its replacement's is empty: a cut behind the change would find parity that fits nothing.
+#[test]
+fn with_partial_parity_logs_the_place_is_taken_while_no_row_is_being_written() {
+    block_on(async {
+        let recipe = Recipe::parity(Level::Raid5, 2, 3).with_ppl(RING);
+        let mut disks = disks(&recipe);
+        let held = HeldDisk::new(disks[1].clone());
+        held.hold(false);
+        disks[1] = held.clone();
+        let array = begun(&recipe, &disks).await;
+        let all = Range::new(0, array.geometry().size);
+        write(&array, all, 1).await;
+        copied(&array, MEMBER);
+        let by_hand = array.by_hand();
+        let redundant = &by_hand.array;
+        let row = Range::new(0, 8192);
+        let written = async {
+            write(&array, row, 2).await;
+        };
+        let taken = async {
+            while held.held().is_empty() {
+                tokio::task::yield_now().await;
+            }
+            let of_row = held.held()[0];
+            assert_eq!(of_row.operation, Operation::Write);
+            let mut taking = pin!(redundant.take_place(0, redundant.needs()));
+            for _ in 0..1000 {
+                // Superblocks and flushes of a commit do not wait for the row.
+                for other in held.held().iter().filter(|one| one.id != of_row.id) {
+                    held.release(other.id).await;
+                }
+                let once = poll_fn(|context| Poll::Ready(taking.as_mut().poll(context)));
+                let waits = once.await.is_pending();
+                assert!(waits, "a row is being written");
+                tokio::task::yield_now().await;
+            }
+            held.hold(false);
+            held.release(of_row.id).await;
+            taking.await.unwrap()
+        };
+        held.hold(true);
+        let ((), is_taken) = tokio::join!(written, taken);
+        assert!(is_taken);
         assert_eq!(state(&array, "spare"), MemberState::InSync);
     });
 }

@@ -14,12 +14,14 @@
 //! * No row is written before all holders have what the mode says, durably; also a member that is given a part.
 //! * No log is reset before superblocks say, durably, which members are missing: one that comes back is no member in sync then, of which rows were
 //!   being written that no log names any more.
+//! * A member with rows in its log that are not durable on all others leaves the array only by failing: a replacement, of which the log is
+//!   empty, takes its place while no row is being written, behind a flush.
 //! * Old headers are never found behind one that is newer, or none: what they say is not true any more.
 //! * A space that has a header, or once had, begins with zeroes only where the log is paused.
 
 use block::{Errno, IoBufs, IoError, Operation, Range, WriteFlags};
 use bytes::Bytes;
-use tokio::sync::RwLockReadGuard;
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::super::super::format::ppl::{HEADER_LEN, HEADER_LEN_USIZE, PplHeader, PplSpace};
 use super::super::RedundantArray;
@@ -137,6 +139,14 @@ impl RedundantArray {
         target.write_at(first, header, WriteFlags::FUA).await?;
         logs.begin(slot, space);
         Ok(())
+    }
+
+    /// Resolves once no row is being written that a partial parity log has; none begins until what it gives is dropped. `None`: the array has
+    /// no logs.
+    pub(in crate::array::redundant) async fn without_logged_rows(
+        &self,
+    ) -> Option<RwLockWriteGuard<'_, LogMode>> {
+        Some(self.rows.logs()?.mode.write().await)
     }
 
     /// Where a member keeps its log.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use block::{Node, Range};
+use block::{BlockDevice as _, Node, Range, WriteFlags};
 use testkit::{MemDisk, SECTOR, block_on};
 
 use super::acts::{Doing, Ended};
@@ -175,11 +175,17 @@ impl ReshapeWorld {
         wire.damage(Range::new(at, SECTOR), false);
     }
 
-    /// Members in sync have one policy, by their superblocks.
-    pub(super) fn check_policies(&self, array: &Array) -> Result<(), Wrong> {
+    /// Members in sync have one policy, by their superblocks. Those that a cut left behind the others are written with the next change of the
+    /// array: a sector is written once more as it is.
+    pub(super) async fn check_policies(&self, array: &Array) -> Result<(), Wrong> {
         if !self.changes_policy {
             return Ok(());
         }
+        let sector = Range::new(0, SECTOR);
+        let data = array.read(sector).await;
+        let data = data.map_err(|error| format!("it cannot be read: {error}"))?;
+        let written = array.write(sector, data, WriteFlags::FUA).await;
+        written.map_err(|error| format!("it cannot be written: {error}"))?;
         let names = in_sync(array);
         let mut known = Vec::new();
         for (name, wire) in self.wires.iter().filter(|(name, _)| names.contains(name)) {

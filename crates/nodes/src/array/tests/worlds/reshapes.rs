@@ -469,7 +469,7 @@ impl ReshapeWorld {
             return Err("the reshape does not end".to_owned());
         }
         self.look(&array, "when it was reshaped").await?;
-        self.check_policies(&array)?;
+        self.check_policies(&array).await?;
         if self.lost() > 0 {
             return Ok(());
         }
