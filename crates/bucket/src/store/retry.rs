@@ -30,20 +30,35 @@ impl RetryPolicy {
         limit: Duration::from_secs(20),
         retries_refusals: false,
     };
+}
 
-    fn should_retry(self, error: &Error) -> bool {
-        match error {
-            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => self.retries_refusals,
-            Error::NotFound { .. }
-            | Error::InvalidPath { .. }
-            | Error::NotSupported { .. }
-            | Error::NotImplemented { .. }
-            | Error::AlreadyExists { .. }
-            | Error::Precondition { .. }
-            | Error::NotModified { .. }
-            | Error::UnknownConfigurationKey { .. } => false,
+/// Why a request failed.
+pub(crate) trait RequestError: std::fmt::Display {
+    /// Whether it may succeed if it is made again.
+    fn should_retry(&self, policy: RetryPolicy) -> bool;
+}
+
+impl RequestError for Error {
+    fn should_retry(&self, policy: RetryPolicy) -> bool {
+        match self {
+            Self::PermissionDenied { .. } | Self::Unauthenticated { .. } => policy.retries_refusals,
+            Self::NotFound { .. }
+            | Self::InvalidPath { .. }
+            | Self::NotSupported { .. }
+            | Self::NotImplemented { .. }
+            | Self::AlreadyExists { .. }
+            | Self::Precondition { .. }
+            | Self::NotModified { .. }
+            | Self::UnknownConfigurationKey { .. } => false,
             _ => true,
         }
+    }
+}
+
+/// Of a read of the index that is not made by an open one, which retries by itself.
+impl RequestError for slatedb::Error {
+    fn should_retry(&self, _: RetryPolicy) -> bool {
+        self.kind() == slatedb::ErrorKind::Unavailable
     }
 }
 
@@ -51,13 +66,14 @@ impl RetryPolicy {
 ///
 /// # Errors
 /// That of the last try.
-pub(crate) async fn retry<T, F>(
+pub(crate) async fn retry<T, E, F>(
     policy: RetryPolicy,
     what: &str,
     request: impl Fn() -> F,
-) -> Result<T, Error>
+) -> Result<T, E>
 where
-    F: Future<Output = Result<T, Error>>,
+    E: RequestError,
+    F: Future<Output = Result<T, E>>,
 {
     let begin = clock::now();
     let mut pause = PAUSE_MIN;
@@ -73,7 +89,7 @@ where
             Err(error) => error,
         };
         let elapsed = clock::now().saturating_duration_since(begin);
-        if !policy.should_retry(&error) || elapsed + pause > policy.limit {
+        if !error.should_retry(policy) || elapsed + pause > policy.limit {
             return Err(error);
         }
         if !has_failed {

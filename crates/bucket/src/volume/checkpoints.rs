@@ -19,7 +19,7 @@ use super::index::limited;
 use crate::error::BucketError;
 use crate::format::{FLUSH_REQUEST, PENDING, SnapshotRecord};
 use crate::snapshot_name::SnapshotName;
-use crate::store::StoreAccess;
+use crate::store::{RetryPolicy, StoreAccess, retry};
 
 /// How long a change of the manifest may take.
 const CHANGE_LIMIT: Duration = Duration::from_secs(120);
@@ -59,7 +59,8 @@ impl<'a> IndexCheckpoints<'a> {
 
     /// All checkpoints, also those that expire.
     pub(crate) async fn all(&self) -> Result<Vec<Checkpoint>, BucketError> {
-        let list = self.admin.list_checkpoints(None);
+        let list = || self.admin.list_checkpoints(None);
+        let list = retry(RetryPolicy::OPEN, &self.access.uri, list);
         self.limited("list the checkpoints of", list).await
     }
 
@@ -111,7 +112,8 @@ impl<'a> IndexCheckpoints<'a> {
 
     /// The manifest of the index, if there is one.
     pub(crate) async fn manifest(&self) -> Result<Option<VersionedManifest>, BucketError> {
-        let read = self.admin.read_manifest(None);
+        let read = || self.admin.read_manifest(None);
+        let read = retry(RetryPolicy::OPEN, &self.access.uri, read);
         self.limited("read the manifest of", read).await
     }
 
