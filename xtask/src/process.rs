@@ -40,6 +40,20 @@ pub(crate) fn memory_kib(id: u32) -> Result<f64> {
         .with_context(|| format!("{path} has no Pss line"))
 }
 
+/// The most memory that was ever resident for a process, in KiB.
+pub(crate) fn peak_memory_kib(id: u32) -> Result<f64> {
+    let path = format!("/proc/{id}/status");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    peak_kib(&text).with_context(|| format!("{path} has no VmHWM line"))
+}
+
+/// `VmHWM` of proc(5).
+pub(crate) fn peak_kib(status: &str) -> Option<f64> {
+    let mut lines = status.lines();
+    let peak = lines.find_map(|line| line.strip_prefix("VmHWM:"))?;
+    peak.trim().strip_suffix(" kB")?.parse().ok()
+}
+
 /// Bytes that all threads of a process made dirty in the page cache, or wrote past it.
 pub(crate) fn bytes_written(id: u32) -> Result<f64> {
     let path = format!("/proc/{id}/io");

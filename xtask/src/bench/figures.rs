@@ -35,6 +35,14 @@ pub(crate) struct Sample {
     pub(crate) copied_mib: Option<f64>,
     /// Processor time as a part of one core, in percent.
     pub(crate) core_percent: Option<f64>,
+    /// Bytes uploaded to the store for each byte that was written.
+    pub(crate) uploaded_ratio: Option<f64>,
+    /// Objects written for each request.
+    pub(crate) puts_per_request: Option<f64>,
+    /// Bytes in the store for each byte of data.
+    pub(crate) stored_ratio: Option<f64>,
+    /// Requests to the store a second.
+    pub(crate) store_rate: Option<f64>,
 }
 
 /// One column of the table.
@@ -55,11 +63,15 @@ pub(crate) enum Figure {
     ExceptionBytes,
     Copied,
     Core,
+    Uploaded,
+    Puts,
+    Stored,
+    StoreRate,
 }
 
 impl Figure {
     /// All columns, in the order they are printed.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Rate,
         Self::Bandwidth,
         Self::Rebuilt,
@@ -75,6 +87,10 @@ impl Figure {
         Self::ExceptionBytes,
         Self::Copied,
         Self::Core,
+        Self::Uploaded,
+        Self::Puts,
+        Self::Stored,
+        Self::StoreRate,
     ];
 
     /// The head of the column, with its unit.
@@ -95,6 +111,10 @@ impl Figure {
             Self::ExceptionBytes => "B/exception",
             Self::Copied => "copied MiB",
             Self::Core => "% of a core",
+            Self::Uploaded => "up B/B",
+            Self::Puts => "PUT/req",
+            Self::Stored => "stored B/B",
+            Self::StoreRate => "store req/s",
         }
     }
 
@@ -116,6 +136,10 @@ impl Figure {
             Self::ExceptionBytes => sample.exception_bytes,
             Self::Copied => sample.copied_mib,
             Self::Core => sample.core_percent,
+            Self::Uploaded => sample.uploaded_ratio,
+            Self::Puts => sample.puts_per_request,
+            Self::Stored => sample.stored_ratio,
+            Self::StoreRate => sample.store_rate,
         }
     }
 

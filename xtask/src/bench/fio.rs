@@ -31,6 +31,8 @@ pub(crate) enum Until {
     Seconds(u32),
     /// Until so many bytes were requested, none of them twice, on a disk of this size.
     Once { size: u64, bytes: u64 },
+    /// The same, at random places, of which some are hit more than once.
+    AtRandom { size: u64, bytes: u64 },
 }
 
 /// What fio measured.
@@ -62,6 +64,11 @@ pub(crate) fn run(load: &Load, target: Target<'_>, until: Until) -> Result<Outco
             command.arg(format!("--runtime={seconds}"));
         }
         Until::Once { size, bytes } => {
+            command.arg(format!("--size={size}"));
+            command.arg(format!("--io_size={bytes}"));
+        }
+        Until::AtRandom { size, bytes } => {
+            command.arg("--norandommap");
             command.arg(format!("--size={size}"));
             command.arg(format!("--io_size={bytes}"));
         }

@@ -7,6 +7,8 @@
 mod arrays;
 mod attach;
 pub(crate) mod bare;
+mod bucket_rows;
+mod buckets;
 mod busy;
 mod caches;
 pub(crate) mod figures;
@@ -41,7 +43,7 @@ use anyhow::{Context, Result, bail};
 use crate::servers::{Launcher, Server, Serving};
 use crate::{data, packages, process, shell};
 use figures::Sample;
-use fio::{Target, Until};
+use fio::{Outcome, Target, Until};
 use rows::Row;
 use work::{Load, Work};
 
@@ -114,8 +116,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .unwrap_or_else(|| shell::target().join("bench"));
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make {}", folder.display()))?;
+    let needs_bucket = rows.iter().any(|row| matches!(row.work, Work::Bucket(_)));
     let binary = match &args.ours {
         Some(_) => shell::target().join("release/outboard"),
+        None if needs_bucket => shell::build_release_with_bucket()?,
         None => shell::build_release()?,
     };
     let ours = args.ours.as_ref();
@@ -211,6 +215,7 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::LivePage(load) => live_page::measure(launcher, args, load),
         Work::CacheWarm(load) => caches::warm(launcher, args, load),
         Work::CacheStart(load) => caches::start(launcher, args, load),
+        Work::Bucket(work) => buckets::measure(launcher, args, binary, *work),
         Work::LabCost => lab_cost::measure(args, binary, &launcher.folder),
         Work::Volume(kind, load) => volumes::load(launcher, args, binary, *kind, load),
         Work::OriginFirst(load) => volumes::origin_first(launcher, args, binary, load),
@@ -301,14 +306,22 @@ fn remove(files: impl IntoIterator<Item = impl AsRef<Path>>) {
 
 /// One measurement of one server.
 fn one(serving: &Serving, load: &Load, until: Until) -> Result<Sample> {
+    Ok(outcome(serving, load, until)?.sample)
+}
+
+/// The same, with the number of requests.
+fn outcome(serving: &Serving, load: &Load, until: Until) -> Result<Outcome> {
     let before = process::cpu_seconds(serving.id())?;
     let outcome = fio::run(load, Target::Export(&serving.uri()), until)?;
     // A server that forks has to wait for its children before their time counts.
     std::thread::sleep(std::time::Duration::from_millis(100));
     let spent = process::cpu_seconds(serving.id())? - before;
-    Ok(Sample {
-        server_cpu_us: Some(spent * 1e6 / outcome.requests),
-        ..outcome.sample
+    Ok(Outcome {
+        sample: Sample {
+            server_cpu_us: Some(spent * 1e6 / outcome.requests),
+            ..outcome.sample
+        },
+        ..outcome
     })
 }
 

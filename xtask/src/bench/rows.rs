@@ -3,6 +3,7 @@
 //! A mark compares our median with the median of the row's first peer, or with a fixed bound. A row
 //! with alternative marks lists each alternative as a group; one whole group must be met.
 
+use super::bucket_rows::BUCKET_ROWS;
 use super::caches::CACHE_ROWS;
 use super::figures::Figure;
 use super::parity_rows::PARITY_ROWS;
@@ -134,11 +135,11 @@ const COPY_MARKS: &[&[Mark]] = &[&[
 
 /// All rows, in the order they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Row> {
-    let more = [CACHE_ROWS, VOLUME_ROWS, PARITY_ROWS];
+    let more = [CACHE_ROWS, VOLUME_ROWS, PARITY_ROWS, BUCKET_ROWS];
     ROWS.iter().chain(more.into_iter().flatten())
 }
 
-/// All but those of caches, of volumes and of parity.
+/// All but those of caches, of volumes, of parity and of object stores.
 const ROWS: &[Row] = &[
     Row {
         name: "read-4k",

@@ -147,6 +147,13 @@ fn processor_time_is_that_of_the_process_and_of_the_children_it_waited_for() {
     assert_eq!(process::ticks("7 (short) S 1"), None);
 }
 
+#[test]
+fn the_peak_of_memory_is_read_of_a_status_of_proc() {
+    let status = "VmPeak:\t  900 kB\nVmHWM:\t  512 kB\nVmRSS:\t  100 kB\n";
+    assert_eq!(process::peak_kib(status), Some(512.0));
+    assert_eq!(process::peak_kib("VmPeak:\t  900 kB\n"), None);
+}
+
 /// A simple answer to 8 bytes, a chunk of 5 of them, one of a hole, and one that ends it with nothing.
 fn answers() -> Vec<u8> {
     let mut bytes = vec![0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];

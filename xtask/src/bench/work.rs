@@ -95,8 +95,34 @@ pub(crate) enum Work {
     CacheWarm(Load),
     /// The first reads of a machine with an empty cache and a boot profile, against none.
     CacheStart(Load),
+    /// A volume on an object store against ZeroFS.
+    Bucket(BucketWork),
     /// What the lab and an agent take of a processor while something is measured.
     LabCost,
+}
+
+/// What is measured of a volume on an object store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BucketWork {
+    /// A load on a disk that was read before.
+    Warm(Load),
+    /// A load on a disk of which nothing is cached.
+    Cold(Load),
+    /// Random writes to a full disk.
+    Write(Load),
+    /// Writes of the whole disk and a flush.
+    WriteAll(Load),
+    /// Write and flush, one at a time.
+    Flush,
+    /// Reads of what is cached during a flush, on its connection.
+    ReadInFlush,
+    /// Bytes in the store after as much was overwritten as there is, and collected.
+    Space {
+        /// Each block exactly once, and not some of them several times.
+        once: bool,
+    },
+    /// Requests to the store without any of a client.
+    Idle,
 }
 
 /// An array with parity.

@@ -5,7 +5,7 @@ mod server;
 
 use std::time::Duration;
 
-pub use self::proxy::{FaultyProxy, RequestFaults};
+pub use self::proxy::{FaultyProxy, RequestCounts, RequestFaults};
 pub use self::server::{S3Make, S3Server};
 
 /// The access key of each server.

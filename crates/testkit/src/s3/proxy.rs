@@ -5,7 +5,7 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -86,6 +86,59 @@ impl RequestFate {
     }
 }
 
+/// Requests by method, and the bytes of their bodies, in both directions. Failed ones count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequestCounts {
+    /// Objects or lists.
+    pub get: u64,
+    /// Heads of objects.
+    pub head: u64,
+    /// Objects that are written.
+    pub put: u64,
+    /// Writes in parts, deletes of many.
+    pub post: u64,
+    /// Objects that are deleted.
+    pub delete: u64,
+    /// Bytes of bodies from clients to the server.
+    pub bytes_up: u64,
+    /// Bytes of bodies from the server to clients.
+    pub bytes_down: u64,
+}
+
+impl RequestCounts {
+    /// Requests of all methods.
+    #[must_use]
+    pub const fn requests(&self) -> u64 {
+        self.get + self.head + self.put + self.post + self.delete
+    }
+
+    /// What was counted since `before`.
+    #[must_use]
+    pub const fn since(&self, before: &Self) -> Self {
+        Self {
+            get: self.get - before.get,
+            head: self.head - before.head,
+            put: self.put - before.put,
+            post: self.post - before.post,
+            delete: self.delete - before.delete,
+            bytes_up: self.bytes_up - before.bytes_up,
+            bytes_down: self.bytes_down - before.bytes_down,
+        }
+    }
+
+    fn add(&mut self, request: &[u8]) {
+        let method = request.split(|byte| *byte == b' ').next();
+        match method.unwrap_or_default() {
+            b"GET" => self.get += 1,
+            b"HEAD" => self.head += 1,
+            b"PUT" => self.put += 1,
+            b"DELETE" => self.delete += 1,
+            _ => self.post += 1,
+        }
+        self.bytes_up += body_len(request);
+    }
+}
+
 /// What the proxy and its connections share.
 #[derive(Debug)]
 struct ProxyShared {
@@ -93,6 +146,7 @@ struct ProxyShared {
     faults: RequestFaults,
     rng: Mutex<Rng>,
     fault_count: AtomicU64,
+    counts: Mutex<RequestCounts>,
     is_over: AtomicBool,
 }
 
@@ -117,6 +171,7 @@ impl FaultyProxy {
             faults,
             rng: Mutex::new(Rng::with_seed(seed)),
             fault_count: AtomicU64::new(0),
+            counts: Mutex::default(),
             is_over: AtomicBool::new(false),
         });
         let accepting = shared.clone();
@@ -134,6 +189,18 @@ impl FaultyProxy {
     #[must_use]
     pub fn faults(&self) -> u64 {
         self.shared.fault_count.load(Ordering::SeqCst)
+    }
+
+    /// What it was sent, and sent back, so far.
+    #[must_use]
+    pub fn counts(&self) -> RequestCounts {
+        *self.shared.counts()
+    }
+}
+
+impl ProxyShared {
+    fn counts(&self) -> MutexGuard<'_, RequestCounts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,6 +238,7 @@ fn carry_out(mut client: TcpStream, shared: &ProxyShared) -> io::Result<()> {
     };
     limit(&client)?;
     let request = read_request(&mut client)?;
+    shared.counts().add(&request);
     if matches!(fate, RequestFate::Conflict) && !is_create(&request) {
         fate = RequestFate::Forwarded;
     }
@@ -189,6 +257,7 @@ fn carry_out(mut client: TcpStream, shared: &ProxyShared) -> io::Result<()> {
         _ => {}
     }
     let answer = forward(&request, shared.server)?;
+    shared.counts().bytes_down += body_len(&answer);
     match fate {
         RequestFate::AnswerLost => Ok(()),
         RequestFate::HalfAnswered => {
@@ -226,6 +295,8 @@ fn forward(request: &[u8], server: u16) -> io::Result<Vec<u8>> {
 }
 
 fn limit(stream: &TcpStream) -> io::Result<()> {
+    // Messages are sent in pieces, none of which may wait for an acknowledgement of the one before.
+    stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(SOCKET_LIMIT))?;
     stream.set_write_timeout(Some(SOCKET_LIMIT))
 }
@@ -234,6 +305,11 @@ fn limit(stream: &TcpStream) -> io::Result<()> {
 fn head_len(message: &[u8]) -> Option<usize> {
     let end = message.windows(4).position(|four| four == b"\r\n\r\n")?;
     Some(end + 4)
+}
+
+/// Bytes of a message behind its head.
+fn body_len(message: &[u8]) -> u64 {
+    (message.len() - head_len(message).unwrap_or(message.len())) as u64
 }
 
 /// Whether a request creates an object only if there is none. A read may have the same header.

@@ -1,0 +1,164 @@
+//! Tests of what the rows count and read: requests through the proxy, reports of collections, bytes in folders, messages of 9P.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use super::contender::waiting;
+use super::ninep;
+use super::proxy::{FaultyProxy, RequestCounts, RequestFaults};
+use super::store::bytes_below;
+use super::uploaded;
+
+/// A server that answers each request with three bytes.
+fn three_bytes() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc";
+    let serve = move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let mut head = Vec::new();
+            while !head.windows(4).any(|four| four == b"\r\n\r\n") {
+                let mut byte = [0];
+                client.read_exact(&mut byte).unwrap();
+                head.extend(byte);
+            }
+            let text = String::from_utf8(head).unwrap();
+            let len = text
+                .lines()
+                .find_map(|line| line.strip_prefix("Content-Length: "));
+            let mut body = vec![0; len.map_or(0, |len| len.parse().unwrap())];
+            client.read_exact(&mut body).unwrap();
+            client.write_all(answer).unwrap();
+        }
+    };
+    let thread = std::thread::Builder::new();
+    drop(thread.spawn(serve).unwrap());
+    port
+}
+
+#[test]
+fn the_proxy_counts_requests_by_method_and_the_bytes_of_their_bodies() {
+    let proxy = FaultyProxy::start(three_bytes(), RequestFaults::default(), 1);
+    let send = |request: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("abc"), "{answer}");
+    };
+    send("PUT /a HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello");
+    let before = proxy.counts();
+    send("GET /a HTTP/1.1\r\n\r\n");
+    send("GET /b HTTP/1.1\r\n\r\n");
+    send("PUT /b HTTP/1.1\r\nContent-Length: 7\r\n\r\nhello !");
+    send("DELETE /b HTTP/1.1\r\n\r\n");
+    let counts = proxy.counts().since(&before);
+    let expected = RequestCounts {
+        get: 2,
+        put: 1,
+        delete: 1,
+        bytes_up: 7,
+        bytes_down: 12,
+        ..RequestCounts::default()
+    };
+    assert_eq!(counts, expected);
+    assert_eq!(counts.requests(), 4);
+    assert_eq!(proxy.counts().bytes_up, 12);
+}
+
+#[test]
+fn bytes_uploaded_are_held_against_those_of_the_writes() {
+    let counts = RequestCounts {
+        bytes_up: 12 << 10,
+        ..RequestCounts::default()
+    };
+    assert!((uploaded(&counts, 2.0) - 1.5).abs() < 1e-9);
+}
+
+#[test]
+fn a_report_of_a_collection_has_what_the_next_one_deletes() {
+    let printed = r#"{"deleted_bytes": 5, "waiting_bytes": 8192, "wait_s": 900}"#;
+    let expected = (8192, Duration::from_secs(900));
+    assert_eq!(waiting(printed).unwrap(), expected);
+    let error = waiting(r#"{"wait_s": 900}"#).unwrap_err();
+    assert_eq!(error.to_string(), "no waiting_bytes");
+}
+
+#[test]
+fn bytes_of_folders_in_folders_count() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+    std::fs::write(folder.path().join("a/b/one"), [0; 5]).unwrap();
+    std::fs::write(folder.path().join("two"), [0; 7]).unwrap();
+    assert_eq!(bytes_below(folder.path()).unwrap(), 12);
+}
+
+/// A server whose answers are known before.
+struct Script {
+    answers: io::Cursor<Vec<u8>>,
+    sent: Vec<u8>,
+}
+
+impl Script {
+    fn of(answers: &[(u8, &[u8])]) -> Self {
+        let mut bytes = Vec::new();
+        for (kind, body) in answers {
+            bytes.extend(u32::try_from(7 + body.len()).unwrap().to_le_bytes());
+            bytes.extend([*kind, 0, 0]);
+            bytes.extend(*body);
+        }
+        Self {
+            answers: io::Cursor::new(bytes),
+            sent: Vec::new(),
+        }
+    }
+}
+
+impl Read for Script {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.answers.read(into)
+    }
+}
+
+impl Write for Script {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.sent.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_file_is_made_in_five_messages_of_9p() {
+    let walked = [&[1, 0][..], &[0; 13]].concat();
+    let answers: &[(u8, &[u8])] = &[(101, b""), (105, b""), (111, &walked), (15, b""), (27, b"")];
+    let mut script = Script::of(answers);
+    ninep::create_file(&mut script, ".nbd", "disk", 1 << 30).unwrap();
+    let version = b"\x15\0\0\0\x64\xff\xff\0\x20\0\0\x08\09P2000.L";
+    assert_eq!(script.sent[..21], version[..]);
+    // Each begins with its length, and its type is behind that.
+    let mut kinds = Vec::new();
+    let mut rest = &script.sent[..];
+    while let [a, b, c, d, kind, ..] = rest {
+        kinds.push(*kind);
+        rest = &rest[u32::from_le_bytes([*a, *b, *c, *d]) as usize..];
+    }
+    assert_eq!(kinds, [100, 104, 110, 14, 26]);
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn an_error_of_9p_and_a_folder_that_is_not_there_are_errors() {
+    let error = |answers: &[(u8, &[u8])]| {
+        let made = ninep::create_file(&mut Script::of(answers), ".nbd", "disk", 1);
+        made.unwrap_err().to_string()
+    };
+    let refused = error(&[(101, b""), (7, &[13, 0, 0, 0])]);
+    assert_eq!(refused, "message 104 of 9P was answered with 7, errno 13");
+    let missing = error(&[(101, b""), (105, b""), (111, &[0, 0])]);
+    assert_eq!(missing, "there is no folder .nbd");
+}
