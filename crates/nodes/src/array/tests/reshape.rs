@@ -66,7 +66,16 @@ impl Case {
             array.add(candidate, AddOptions::default()).await.unwrap();
         }
         array.by_hand().work().await.unwrap();
-        array.reshape(self.shape).await.unwrap();
+        array.reshape(self.shape, None).await.unwrap();
+        array
+    }
+
+    /// The array, full of a pattern.
+    pub(super) async fn full(&self, disks: &[Node]) -> Arc<Array> {
+        self.recipe.make(disks).await;
+        let array = open(candidates(disks), options()).await.unwrap();
+        write(&array, Range::new(0, self.sizes()[0]), 1).await;
+        array.by_hand().work().await.unwrap();
         array
     }
 
@@ -108,6 +117,34 @@ pub(super) fn in_place_cases() -> Vec<Case> {
         another_form,
         Case::devices(of(old, raid5).without_bitmap(), 4),
         Case::devices(of(old, Recipe::parity(Level::Raid4, 0, 3)), 5),
+    ]
+}
+
+/// Reshapes of arrays with nothing free before their data, and as much data in each row afterwards: they need a backup file.
+pub(super) fn backup_cases() -> Vec<Case> {
+    let old = Version::V0_90 { big_endian: false };
+    let to = |version, recipe: Recipe, layout, chunk| Case {
+        recipe: Recipe { version, ..recipe },
+        shape: NewShape {
+            parts: None,
+            layout,
+            chunk,
+        },
+    };
+    let raid5 = Recipe::parity(Level::Raid5, 2, 3);
+    let raid6 = Recipe::parity(Level::Raid6, 2, 5);
+    vec![
+        to(Version::V1_0, raid5.clone(), None, Some(8192)),
+        to(
+            Version::V1_0,
+            raid6.clone().without_bitmap(),
+            Some(18),
+            None,
+        ),
+        to(Version::V1_0, raid5.clone(), Some(0), Some(16 << 10)),
+        to(old, raid5.without_bitmap(), Some(5), None),
+        to(old, Recipe::parity(Level::Raid4, 0, 3), None, Some(8192)),
+        to(old, raid6, Some(0), Some(8192)),
     ]
 }
 
@@ -174,7 +211,7 @@ impl Content {
         Self(pattern(1, Range::new(0, case.sizes()[0])))
     }
 
-    async fn put(&mut self, array: &Array, range: Range, fill: u8) {
+    pub(super) async fn put(&mut self, array: &Array, range: Range, fill: u8) {
         write(array, range, fill).await;
         self.set(range, fill);
     }
@@ -439,7 +476,7 @@ async fn one_member_alone_knows(case: &Case, knowing: usize) {
         }
     };
     let before = images(&disks).await;
-    array.reshape(case.shape).await.unwrap();
+    array.reshape(case.shape, None).await.unwrap();
     let after = images(&disks).await;
     let mixed = before.into_iter().zip(after).enumerate();
     let mixed = mixed.map(|(index, (before, after))| {

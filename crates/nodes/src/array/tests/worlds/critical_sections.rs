@@ -12,6 +12,7 @@ use super::world::candidate;
 use crate::array::format::reshape_backup::{ReshapeBackup, SavedRange, backup_uuid};
 use crate::array::format::{self, Reshape, Superblock, Version};
 use crate::array::redundant::tests::kit::{MEMBER, options, put};
+use crate::array::tests::in_place::TestBackup;
 use crate::array::tests::open::candidates;
 use crate::array::tests::reshape::{Case, Content, assert_fits, in_place_cases, write};
 use crate::array::{AddOptions, Array, ArrayError, ArrayOptions, Candidate, open};
@@ -50,7 +51,7 @@ async fn cut(case: &Case, images: &Images, steps: u64) -> Option<Vec<Images>> {
     let given = given.collect();
     let begun = async {
         let array = open(given, options()).await.unwrap();
-        array.reshape(case.shape).await.unwrap();
+        array.reshape(case.shape, None).await.unwrap();
     };
     tokio::select! {
         biased;
@@ -324,7 +325,7 @@ fn rows_are_restored_from_a_backup_file() {
             backup.write(&node, 4096, &[0]).await;
             let before = file.snapshot();
             let options = ArrayOptions {
-                backup: Some(node),
+                backup: Some(TestBackup::found(node)),
                 ..options()
             };
             restores(&case, &disks, options, &content).await;
