@@ -73,12 +73,12 @@ cut_theirs() {
     stop
 }
 
-to_the_end 5 ABC --chunk,64K --chunk=16K --metadata=1.0 --consistency-policy=bitmap
+to_the_end 5 ABC --chunk,16K --chunk=64K --metadata=1.0 --consistency-policy=bitmap
 to_the_end 6 ABCDE --layout,left-asymmetric --chunk=64K --metadata=0.90 --consistency-policy=resync
-cut_ours KILL 300 5 ABC --chunk,64K --chunk=16K --metadata=1.0 --consistency-policy=bitmap
+cut_ours KILL 300 5 ABC --chunk,32K --chunk=64K --metadata=1.0 --consistency-policy=bitmap
 cut_ours KILL 700 6 ABCD --chunk,16K --chunk=64K --metadata=0.90 --consistency-policy=resync
 cut_ours TERM 500 5 ABC --layout,right-symmetric --chunk=64K --metadata=1.0 --consistency-policy=bitmap
-cut_theirs 20 5 ABC --chunk=64 --chunk=16K --metadata=1.0 --consistency-policy=bitmap
+cut_theirs 20 5 ABC --chunk=16 --chunk=64K --metadata=1.0 --consistency-policy=bitmap
 cut_theirs 30 6 ABCD --layout=left-asymmetric --chunk=64K --metadata=0.90 --consistency-policy=resync
 host cuts
 #: host

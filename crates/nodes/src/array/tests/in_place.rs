@@ -1,6 +1,7 @@
 //! Arrays without free space before their data that get another chunk or layout, with a backup file: what they hold at every step, after any end, and
 //! after a cut at any step of members and file.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,13 +10,13 @@ use futures_util::future::join;
 use testkit::{MemDisk, block_on};
 
 use super::super::format::reshape_backup::{ReshapeBackup, SavedRange, backup_uuid};
-use super::super::format::{self, Superblock, Version};
-use super::super::redundant::tests::kit::{options, put};
+use super::super::format::{self, Level, Superblock, Version};
+use super::super::redundant::tests::kit::{Recipe, options, put};
 use super::super::{
     Array, ArrayError, ArrayOptions, BackupFile, BackupFuture, MemberState, NewShape, open,
 };
 use super::open::candidates;
-use super::reshape::{Case, Content, assert_fits, backup_cases, one_step};
+use super::reshape::{Case, Content, assert_fits, one_step};
 
 /// Bytes of the files.
 pub(super) const FILE: u64 = 256 << 10;
@@ -69,6 +70,34 @@ impl BackupFile for TestBackup {
         self.is_there.store(false, Ordering::Relaxed);
         Box::pin(async { Ok(()) })
     }
+}
+
+/// Reshapes of arrays with nothing free before their data, and as much data in each row afterwards: they need a backup file.
+pub(super) fn backup_cases() -> Vec<Case> {
+    let old = Version::V0_90 { big_endian: false };
+    let to = |version, recipe: Recipe, layout, chunk| Case {
+        recipe: Recipe { version, ..recipe },
+        shape: NewShape {
+            parts: None,
+            layout,
+            chunk,
+        },
+    };
+    let raid5 = Recipe::parity(Level::Raid5, 2, 3);
+    let raid6 = Recipe::parity(Level::Raid6, 2, 5);
+    vec![
+        to(Version::V1_0, raid5.clone(), None, Some(8192)),
+        to(
+            Version::V1_0,
+            raid6.clone().without_bitmap(),
+            Some(18),
+            None,
+        ),
+        to(Version::V1_0, raid5.clone(), Some(0), Some(16 << 10)),
+        to(old, raid5.without_bitmap(), Some(5), None),
+        to(old, Recipe::parity(Level::Raid4, 0, 3), None, Some(8192)),
+        to(old, raid6, Some(0), Some(8192)),
+    ]
 }
 
 fn with(backup: Option<Arc<dyn BackupFile>>) -> ArrayOptions {
@@ -154,9 +183,9 @@ fn a_reshape_goes_on_with_its_file_where_it_was_after_any_end() {
     }
 }
 
-/// Windows follow each other while a user waits for the last one, or for two at once.
+/// The window that was moved last is locked until the next one is in the file, or a request waits for it; a request may wait for both.
 #[test]
-fn users_wait_for_a_window_and_no_longer() {
+fn requests_wait_for_a_window_and_no_longer() {
     for case in backup_cases() {
         block_on(async {
             let disks = case.disks();
@@ -164,21 +193,33 @@ fn users_wait_for_a_window_and_no_longer() {
             let mut content = Content::of(&case);
             let redundant = &array.by_hand().array;
             let mut fill = 2;
-            while let Some(moved) = redundant.move_window(1).await.unwrap() {
+            loop {
+                let moved = redundant.move_window(1).await.unwrap().unwrap();
                 if !redundant.is_reshaping() {
                     break;
                 }
-                // It is locked, and the next one is to be.
+                let is_done = Cell::new(false);
                 let both = Range::new(moved.end() - 512, 1024);
-                let user = content.put(&array, both, fill);
-                let ((), next) = join(user, redundant.move_window(1)).await;
-                next.unwrap();
-                redundant.release_window(true).await;
-                redundant.release_window(false).await;
+                let request = async {
+                    content.put(&array, both, fill).await;
+                    is_done.set(true);
+                };
+                // As the worker does: it moves the next one, and is held up then.
+                let worker = async {
+                    redundant.move_window(1).await.unwrap();
+                    while !is_done.get() {
+                        redundant.release_window(true).await;
+                        tokio::task::yield_now().await;
+                    }
+                    redundant.release_window(false).await;
+                };
+                join(request, worker).await;
                 content.check(&array, &format!("{case:?}, {moved}")).await;
                 fill += 1;
+                if !redundant.is_reshaping() {
+                    break;
+                }
             }
-            array.by_hand().work().await.unwrap();
             content.check(&array, &format!("{case:?}")).await;
             assert_fits(&array, &format!("{case:?}")).await;
         });

@@ -120,34 +120,6 @@ pub(super) fn in_place_cases() -> Vec<Case> {
     ]
 }
 
-/// Reshapes of arrays with nothing free before their data, and as much data in each row afterwards: they need a backup file.
-pub(super) fn backup_cases() -> Vec<Case> {
-    let old = Version::V0_90 { big_endian: false };
-    let to = |version, recipe: Recipe, layout, chunk| Case {
-        recipe: Recipe { version, ..recipe },
-        shape: NewShape {
-            parts: None,
-            layout,
-            chunk,
-        },
-    };
-    let raid5 = Recipe::parity(Level::Raid5, 2, 3);
-    let raid6 = Recipe::parity(Level::Raid6, 2, 5);
-    vec![
-        to(Version::V1_0, raid5.clone(), None, Some(8192)),
-        to(
-            Version::V1_0,
-            raid6.clone().without_bitmap(),
-            Some(18),
-            None,
-        ),
-        to(Version::V1_0, raid5.clone(), Some(0), Some(16 << 10)),
-        to(old, raid5.without_bitmap(), Some(5), None),
-        to(old, Recipe::parity(Level::Raid4, 0, 3), None, Some(8192)),
-        to(old, raid6, Some(0), Some(8192)),
-    ]
-}
-
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = moved_cases();
     cases.extend(in_place_cases());

@@ -14,8 +14,7 @@ use crate::array::external_input::given::Given;
 use crate::array::format::reshape_backup::ReshapeBackup;
 use crate::array::format::{self, Version};
 use crate::array::redundant::RedundantArray;
-use crate::array::tests::in_place::{FILE, TestBackup};
-use crate::array::tests::reshape::backup_cases;
+use crate::array::tests::in_place::{FILE, TestBackup, backup_cases};
 
 /// What the log of a world says of an array with rows that the file had alone.
 pub(super) const RESTORED: &str = "rows were restored from the file";
@@ -30,6 +29,11 @@ pub(super) struct WorldFile {
 }
 
 impl WorldFile {
+    /// Whether the world has one.
+    pub(super) const fn is_used(&self) -> bool {
+        self.is_used
+    }
+
     /// It may be read and written, as long as there is power.
     pub(super) fn plug(&mut self, power: &Arc<Power>, seed: u64) {
         if !self.is_used {

@@ -147,6 +147,8 @@ impl ReshapeWorld {
         // Another level takes one commit: short lives are cut in it.
         let (lives, most) = match self.level {
             Some(_) => (16, STEPS_MAX / 32),
+            // Several lives are to be cut while windows are written over.
+            None if self.file.is_used() => (16, STEPS_MAX / 16),
             None => (6, STEPS_MAX),
         };
         for life in 0..self.rng.u8(1..lives) {
