@@ -26,8 +26,10 @@ use super::super::RedundantArray;
 use super::super::row_section::RowSections;
 use super::reshape::RETRY;
 
-/// Bytes of the array that are moved at once, where a row is not larger, as mdadm does. Arrays of tests are small.
-const HALF_MAX: u64 = if cfg!(test) { 32 << 10 } else { 16 << 20 };
+/// Bytes of the array that are moved at once, where a row is not larger, as mdadm does.
+const HALF_MAX: u64 = 16 << 20;
+/// Windows of what is left to be moved, at least: requests wait for one.
+const WINDOWS_MIN: u64 = 32;
 
 /// The backup file of a reshape that is going on.
 #[derive(Debug)]
@@ -45,7 +47,10 @@ pub(in super::super) struct OpenBackup {
 
 /// Bytes of a window, at most.
 fn half_of(sections: &RowSections) -> u64 {
-    let most = sections.next_in_place(HALF_MAX);
+    let left = sections
+        .next_in_place(u64::MAX)
+        .map_or(0, |range| range.len);
+    let most = sections.next_in_place(HALF_MAX.min(left / WINDOWS_MIN));
     most.map_or(PLACE_LEN, |range| range.len)
 }
 

@@ -50,12 +50,13 @@ impl WorldFile {
         let Some((wire, backup)) = self.plugged.take() else {
             return;
         };
-        self.is_there = backup.is_there();
-        self.image = if is_cut {
-            wire.crash(seed)
-        } else {
-            wire.live()
+        self.image = match is_cut {
+            true => wire.crash(seed),
+            false => wire.live(),
         };
+        // An administrator removes what a cut left of one that was being made.
+        let has_header = matches!(ReshapeBackup::decode(&self.image), Ok(Some(_)));
+        self.is_there = backup.is_there() && has_header;
     }
 
     /// The file, if it is there.
@@ -93,6 +94,14 @@ impl ReshapeWorld {
     pub(super) fn backup(&self) -> Option<Arc<dyn BackupFile>> {
         let (_, backup) = self.file.plugged.as_ref()?;
         Some(backup.clone() as Arc<dyn BackupFile>)
+    }
+
+    /// What is begun next: with a file more often that rows are moved, or the reshape begins.
+    pub(super) fn kind(&mut self) -> u8 {
+        match self.file.is_used && self.rng.bool() {
+            true => [10, 10, 10, 20][self.rng.usize(0..4)],
+            false => self.rng.u8(0..24),
+        }
     }
 
     /// How many windows are moved, one after the other.

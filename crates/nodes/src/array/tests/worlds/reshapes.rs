@@ -365,7 +365,7 @@ impl ReshapeWorld {
         let redundant = array.by_hand_if_any().map(|by_hand| by_hand.array.clone());
         let array = array.clone();
         let (shape, level, backup) = (self.case.shape, self.level, self.backup());
-        let (kind, windows) = (self.rng.u8(0..24), self.windows());
+        let (kind, windows) = (self.kind(), self.windows());
         let name = match kind {
             0..10 => {
                 let op = self.op();
