@@ -78,7 +78,8 @@ pub use self::node::{AddOptions, Array};
 pub use self::open::open;
 pub(crate) use self::open::open_assembly;
 pub use self::options::{
-    ArrayOptions, Candidate, MEMBER_TIMEOUT, NewShape, Raid0Layout, Reopen, ReopenError, SyncRates,
+    ArrayOptions, BackupFile, BackupFuture, Candidate, MEMBER_TIMEOUT, NewShape, Raid0Layout,
+    Reopen, ReopenError, SyncRates,
 };
 #[cfg(test)]
 pub(crate) use self::parity::tests::writer as parity_writer;

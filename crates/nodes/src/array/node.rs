@@ -23,8 +23,8 @@ use super::sync::Kept;
 #[cfg(test)]
 use super::sync::SyncManager;
 use super::{
-    ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, Candidate, ConsistencyPolicy, NewShape,
-    SyncKind,
+    ArrayError, ArrayEvent, ArrayOptions, ArrayStatus, BackupFile, Candidate, ConsistencyPolicy,
+    NewShape, SyncKind,
 };
 
 /// An array that is open.
@@ -265,17 +265,22 @@ impl Array {
     }
 
     /// Gives an array with parity another form in the background, while it is used: more members (spares take the new parts), another
-    /// chunk or layout. It has its new size once that has ended. Partial parity logs are dropped.
+    /// chunk or layout. It has its new size once that has ended. Partial parity logs are dropped. `backup`: made and used where there is no room in front
+    /// of the data of a member, and rows get as much data as before; removed in the end.
     ///
     /// # Errors
-    /// It cannot have that form, something is missing, or there is no room in front of the data of a member.
-    pub async fn reshape(&self, shape: NewShape) -> Result<(), ArrayError> {
+    /// It cannot have that form, something is missing, or there is no room and no backup file.
+    pub async fn reshape(
+        &self,
+        shape: NewShape,
+        backup: Option<Arc<dyn BackupFile>>,
+    ) -> Result<(), ArrayError> {
         let _form = self.form.read().await;
         match &*self.engine() {
             Kind::Striped(_) | Kind::Parity(_) => Err(self.refused("it cannot be reshaped")),
             Kind::Redundant(array) => {
                 self.must_be_md()?;
-                array.reshape(shape).await
+                array.reshape(shape, backup).await
             }
         }
     }

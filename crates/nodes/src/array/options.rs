@@ -46,6 +46,24 @@ pub trait Reopen: Debug + Send + Sync {
     fn reopen(&self) -> Pin<Box<dyn Future<Output = Result<Node, ReopenError>> + Send + '_>>;
 }
 
+/// A file outside an array in which rows are backed up before a reshape writes over them: what mdadm's `--backup-file` names.
+pub trait BackupFile: Debug + Send + Sync {
+    /// Its name in messages.
+    fn name(&self) -> &str;
+
+    /// Opens it to be read and written; `None`: it is not there. `Err`: why it cannot be.
+    fn open(&self) -> BackupFuture<'_, Option<Node>>;
+
+    /// The same, made if it is not there, and with so many bytes at least, which nothing else can take away.
+    fn create(&self, len: u64) -> BackupFuture<'_, Node>;
+
+    /// Removes it: no reshape needs it any more.
+    fn remove(&self) -> BackupFuture<'_, ()>;
+}
+
+/// What is done with a [`BackupFile`]; `Err`: why it cannot be.
+pub type BackupFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
+
 /// Why a disk is not opened again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReopenError {
@@ -74,9 +92,9 @@ pub struct ArrayOptions {
     /// Open RAID 4, 5, 6 for reading although it is dirty and degraded: what was being written when
     /// it stopped may be wrong.
     pub force_dirty_degraded: bool,
-    /// RAID 4, 5, 6: the backup file that mdadm made of an array that was stopped while the first rows of a reshape were moved. It is read where that
-    /// is needed, and not changed.
-    pub backup: Option<Node>,
+    /// RAID 4, 5, 6: the backup file of an array that was stopped while rows of a reshape were moved to where others lie, made here or by mdadm. It is read
+    /// where that is needed, and goes on to be written where all rows are moved so.
+    pub backup: Option<Arc<dyn BackupFile>>,
     /// RAID 4, 5, 6: compute parity from all data of a row, not from parity that is there: it may never have been computed.
     pub reconstruct_writes: bool,
     /// How long a request to a member may take before that member has failed.

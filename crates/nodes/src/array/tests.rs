@@ -5,6 +5,7 @@
 mod absent_spares;
 mod divergence;
 mod growth_refusals;
+mod in_place;
 mod level;
 mod level_in_use;
 mod level_races;

@@ -4,6 +4,7 @@
 use nodes::array::format::Level;
 use nodes::array::{AddOptions, Array, Candidate, NewShape, SyncKind};
 
+use super::backup_file::BackupPath;
 use super::member_checks;
 use crate::control::ArrayStep;
 use crate::failure::Failure;
@@ -77,13 +78,15 @@ pub(crate) async fn apply(
             parts,
             layout,
             chunk,
+            backup_file,
         } => {
+            let backup = backup_file.as_deref().map(BackupPath::of);
             let shape = NewShape {
                 parts,
                 layout,
                 chunk,
             };
-            array.reshape(shape).await
+            array.reshape(shape, backup.transpose()?).await
         }
         ArrayStep::Level { level } => array.change_level(Level::of(level)).await,
         ArrayStep::Policy { policy } => array.change_policy(policy.into()).await,

@@ -16,6 +16,7 @@
 //! It opens no array: those of an export are opened with its disk.
 
 pub(crate) mod attached_arrays;
+pub(crate) mod backup_file;
 pub(crate) mod change;
 pub(crate) mod hook;
 pub(crate) mod loss_report;

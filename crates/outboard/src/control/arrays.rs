@@ -71,6 +71,9 @@ pub(crate) enum ArrayStep {
         /// Chunk, bytes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         chunk: Option<u64>,
+        /// The backup file, where rows are moved in place; an absolute path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        backup_file: Option<String>,
     },
     /// Give an array with parity another level while it is used.
     Level {

@@ -45,11 +45,6 @@ pub(super) fn check(witness: &Witness, rules: &Rules) -> Result<(), ArrayError> 
     bitmap(witness, rules)
 }
 
-/// Whether it holds a part: data of others are not moved.
-const fn is_active(superblock: &Superblock) -> bool {
-    matches!(superblock.role, Role::Active(_))
-}
-
 /// Why a reshape is not one that is continued here; `None`: it is, or there is none.
 fn reshape_problem(superblock: &Superblock) -> Option<&'static str> {
     let Some(reshape) = superblock.reshape else {
@@ -63,8 +58,6 @@ fn reshape_problem(superblock: &Superblock) -> Option<&'static str> {
         Some("its level changes")
     } else if reshape.backwards || reshape.data_moved > 0 {
         Some("goes from its end to its beginning")
-    } else if reshape.data_moved == 0 && reshape.members_added <= 0 && is_active(superblock) {
-        Some("needs the backup file of mdadm")
     } else if superblock.data.offset < reshape.data_moved.unsigned_abs() {
         Some("moves its data before the beginning of the disk")
     } else if superblock.keeps_ppl() || superblock.features & features::JOURNAL != 0 {

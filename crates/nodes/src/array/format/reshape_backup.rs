@@ -124,21 +124,46 @@ impl ReshapeBackup {
         }))
     }
 
-    /// The header of a backup with one range, [`LEN`] bytes.
+    /// The header, [`LEN`] bytes. Where it has a second range, that lies behind where the data of the first do.
     pub(in crate::array) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; LEN];
         let b = bytes.as_mut_slice();
+        let SavedRange { range, at } = self.first;
         b[..MAGIC.len()].copy_from_slice(MAGIC);
-        b[MAGIC.len()] = b'1';
+        b[MAGIC.len()] = if self.second.is_some() { b'2' } else { b'1' };
         put(b, field::ARRAY, self.array);
         put(b, field::WRITTEN, self.written.to_le_bytes());
-        let SavedRange { range, at } = self.first;
-        put(b, field::DATA_AT, (at / SECTOR).to_le_bytes());
-        put(b, field::START, (range.offset / SECTOR).to_le_bytes());
-        put(b, field::LENGTH, (range.len / SECTOR).to_le_bytes());
+        let put_bytes = |b: &mut [u8], to, bytes: u64| put(b, to, (bytes / SECTOR).to_le_bytes());
+        put_bytes(b, field::DATA_AT, at);
+        put_bytes(b, field::START, range.offset);
+        put_bytes(b, field::LENGTH, range.len);
         let sum = checksum(b, field::CHECKSUM);
         put(b, field::CHECKSUM, sum.to_le_bytes());
+        if let Some(second) = self.second {
+            put_bytes(b, field::SECOND_AT, second.at - at);
+            put_bytes(b, field::SECOND_START, second.range.offset);
+            put_bytes(b, field::SECOND_LENGTH, second.range.len);
+            let sum = checksum(b, field::SECOND_CHECKSUM);
+            put(b, field::SECOND_CHECKSUM, sum.to_le_bytes());
+        }
         bytes
+    }
+
+    /// A header that names no rows: nothing is being moved. `at`: where data will be.
+    pub(in crate::array) const fn empty(array: [u8; 16], written: u64, at: u64) -> Self {
+        let range = Range::new(0, 0);
+        Self {
+            array,
+            written,
+            first: SavedRange { range, at },
+            second: None,
+        }
+    }
+
+    /// The ranges that it has, which are not empty.
+    pub(in crate::array) fn ranges(&self) -> impl Iterator<Item = SavedRange> {
+        let all = std::iter::once(self.first).chain(self.second);
+        all.filter(|saved| !saved.range.is_empty())
     }
 
     /// Whether it may be of the reshape of an array with superblocks that were `updated` then, seconds since 1970.
@@ -154,8 +179,7 @@ impl ReshapeBackup {
         let has = |from: u64| {
             move |saved: &SavedRange| saved.range.offset <= from && from < saved.range.end()
         };
-        let all = || std::iter::once(self.first).chain(self.second);
-        while let Some(saved) = all().find(has(from)) {
+        while let Some(saved) = self.ranges().find(has(from)) {
             let range = Range::new(from, saved.range.end() - from);
             let at = saved.at + (from - saved.range.offset);
             found.push(SavedRange { range, at });

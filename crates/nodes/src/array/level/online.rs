@@ -99,7 +99,7 @@ impl Array {
                 self.must_be_md()?;
                 if let Some(shape) = array.shape_before(level) {
                     let events = self.events();
-                    array.reshape(shape).await?;
+                    array.reshape(shape, None).await?;
                     self.follow_reshape(events, level);
                     return Ok(());
                 }

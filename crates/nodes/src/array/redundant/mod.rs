@@ -230,6 +230,7 @@ impl RedundantArray {
             return Ok(());
         }
         self.lock().state.stopped = true;
+        self.end_window().await;
         self.fence.check(Operation::Flush, None)?;
         // Those that came before.
         let all = u32::try_from(write::CHANGES_MAX).expect("few");

@@ -11,6 +11,7 @@ use super::layout::Layout;
 use super::open::{block_of, block_size, holders};
 use super::placement::Places;
 use super::row_section::RowSections;
+use super::rows::NEXT_IN_PLACE;
 
 /// Features of arrays that are not written, and what they are called.
 const REFUSED: [(u32, &str); 3] = [
@@ -70,6 +71,13 @@ pub(super) fn refuse_reshape(
     let Some(reshape) = &assembly.facts.reshape else {
         return Ok(());
     };
+    let is_in_place = layout.parity().is_some_and(RowSections::is_in_place);
+    if is_in_place && options.read_only {
+        return Err(ArrayError::refused(
+            "a reshape was moving the array's rows to where they are, and some may be in its backup file alone: it is not read before these are restored",
+            NEXT_IN_PLACE,
+        ));
+    }
     let is_critical = layout.parity().is_some_and(RowSections::is_critical);
     if is_critical && options.read_only {
         return Err(ArrayError::refused(

@@ -133,6 +133,15 @@ impl RangeLocks {
         place
     }
 
+    /// Whether another change waits for it to end.
+    pub(crate) fn is_awaited(&self, turn: Turn) -> bool {
+        let (_, from) = self.entries.split_at(self.position(turn));
+        let Some((own, behind)) = from.split_first() else {
+            return false;
+        };
+        behind.iter().any(|entry| entry.range.overlaps(&own.range))
+    }
+
     fn position(&self, turn: Turn) -> usize {
         let at = self.entries.iter().position(|entry| entry.turn == turn);
         at.expect("a turn is asked for while it is held")

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Data begin nearer to the beginning of each member afterwards, so that new rows are written where nothing is: md does so where
-//! superblocks leave room in front of the data, and needs no backup then. Without that room an array gets members, and nothing else: its first
-//! rows are written over old ones, which the new members have a backup of (`rows::critical_section`).
+//! superblocks leave room in front of the data, and needs no backup then. Without that room the first rows of an array that gets members are
+//! written over old ones, which the new members have a backup of (`rows::critical_section`), and all rows of one that gets another chunk or layout
+//! alone, with a backup file (`rows::in_place`).
 //!
 //! # Invariants
 //!
@@ -18,7 +19,7 @@
 //!
 //! # What it does not do
 //!
-//! It takes no disk away, does not change the level, and needs room in front of the data unless a row has more data afterwards. It moves no rows ([`rows`](super::rows)), and
+//! It takes no disk away, does not change the level, and needs a backup file where there is no room in front of the data, and a row has no more data afterwards. It moves no rows ([`rows`](super::rows)), and
 //! keeps no partial parity logs: they are dropped when it begins, which superblocks record (`sync::policy` gives new ones once it has ended).
 
 use std::sync::Arc;
@@ -160,6 +161,24 @@ impl MemberTable {
 }
 
 impl State {
+    /// The array at the beginning of a reshape.
+    fn facts_of(&self, form: NewForm, moved: u64) -> Facts {
+        let before = &self.facts;
+        Facts {
+            layout: form.layout,
+            chunk: form.chunk,
+            parts: form.parts,
+            reshape: Some(ReshapeFacts {
+                position: 0,
+                layout: before.layout,
+                chunk: before.chunk,
+                parts: before.parts,
+                moved,
+            }),
+            ..before.clone()
+        }
+    }
+
     /// The array begins to get another form. Nothing may be under way.
     pub(super) fn begin_reshape(
         &mut self,
@@ -174,20 +193,7 @@ impl State {
                 "see the members with: outboard array status",
             ));
         }
-        let before = &self.facts;
-        let facts = Facts {
-            layout: form.layout,
-            chunk: form.chunk,
-            parts: form.parts,
-            reshape: Some(ReshapeFacts {
-                position: 0,
-                layout: before.layout,
-                chunk: before.chunk,
-                parts: before.parts,
-                moved,
-            }),
-            ..before.clone()
-        };
+        let facts = self.facts_of(form, moved);
         let layout = Arc::new(Layout::of(&facts)?);
         self.facts = facts;
         self.members.begin_reshape(layout, spares, moved);
@@ -251,10 +257,10 @@ impl State {
         if room < least {
             return Err(ArrayError::refused(
                 format!(
-                    "{} has {room} bytes of room in front of its data, and a reshape needs {least}",
+                    "{} has {room} bytes of room in front of its data, and a reshape needs {least}, or a backup file",
                     slot.target.name
                 ),
-                "let mdadm do it, with a backup file: mdadm --grow --backup-file",
+                "name a file on another disk: array grow … --backup-file FILE",
             ));
         }
         // Half of it is left to the next one.
@@ -280,15 +286,27 @@ impl RedundantArray {
         Some((after.range.end(), size))
     }
 
+    /// The layout that the array has at the beginning of a reshape in place; `None`: it is no such reshape.
+    pub(super) fn in_place_layout(
+        &self,
+        form: NewForm,
+        moved: u64,
+    ) -> Result<Option<Layout>, ArrayError> {
+        let guarded = self.lock();
+        let layout = Layout::of(&guarded.state.facts_of(form, moved))?;
+        Ok(layout.sections().is_in_place().then_some(layout))
+    }
+
     /// By how much data are moved for a form, so that what belongs to the superblocks stays where it is. 0: there is no room for that, and rows are
-    /// moved to where others lie.
+    /// moved to where others lie. `has_backup`: a backup file is there.
     ///
     /// # Errors
-    /// A member has not enough room in front of its data, and rows do not get more data, or members are too small.
+    /// A member has not enough room in front of its data, and rows do not get more data and there is no backup file, or members are too small.
     pub(in crate::array) fn distance_for(
         &self,
         form: NewForm,
         spares: &[SlotId],
+        has_backup: bool,
     ) -> Result<u64, ArrayError> {
         let guarded = self.lock();
         let state = &guarded.state;
@@ -301,6 +319,7 @@ impl RedundantArray {
                 critical.check(&state.members.slots, spares)?;
                 0
             }
+            (Err(_), None) if has_backup => 0,
             (moved, _) => moved?,
         };
         let bitmap = state.bits.as_ref().map_or(0, Bits::len_on_disk);

@@ -12,7 +12,8 @@
 //! where the data begin that are nearest to the beginning of the disks: those afterwards.
 //!
 //! Where nothing is free before the data, both begin at the same place, and an array that gets more data in each row has the free bytes
-//! behind its first rows once these were moved at once: until then it is in its critical section (`rows::critical_section`).
+//! behind its first rows once these were moved at once: until then it is in its critical section (`rows::critical_section`). One with as much
+//! data in each row as before never has any: it is reshaped in place, and all of it is a critical section (`rows::in_place`).
 //!
 //! # Invariants
 //!
@@ -141,7 +142,7 @@ impl RowSections {
         let is_known = size >= facts.size
             && position <= size
             && position.is_multiple_of(after.row_len())
-            && (reshape.moved > 0 || after.data() > before.data());
+            && (reshape.moved > 0 || after.data() >= before.data());
         if !is_known {
             return Err(ArrayError::refused(
                 format!(
@@ -259,6 +260,24 @@ impl RowSections {
         self.before.as_ref().is_some_and(has_old) && self.next_move(0).is_none()
     }
 
+    /// Whether a reshape moves rows to where they are: none ever fits into what is free.
+    pub(super) fn is_in_place(&self) -> bool {
+        let is_so = |before: &RowSection| {
+            before.base == 0 && keeps_data(&before.layout, &self.after.layout)
+        };
+        self.before.as_ref().is_some_and(is_so)
+    }
+
+    /// The bytes of the array to be moved next in place, `wanted` at most and at least one unit. `None`: all are.
+    pub(super) fn next_in_place(&self, wanted: u64) -> Option<Range> {
+        let before = self.before.as_ref()?;
+        let position = self.after.range.end();
+        let unit = unit(&before.layout, &self.after.layout);
+        let left = size_of(&self.after.layout, self.len) - position;
+        let len = (wanted / unit * unit).max(unit).min(left);
+        (len > 0).then(|| Range::new(position, len))
+    }
+
     /// Whether rows fit into what is free once all before `position` are moved.
     pub(super) fn is_clear_at(&self, position: u64) -> bool {
         let Some(before) = &self.before else {
@@ -267,6 +286,11 @@ impl RowSections {
         let (old, new) = (&before.layout, &self.after.layout);
         position >= before.range.end() || has_room(old, new, position)
     }
+}
+
+/// Whether an array gets as much data in each row as it has: without free space before the data, its rows are moved in place.
+pub(super) const fn keeps_data(before: &Layout, after: &Layout) -> bool {
+    after.data() == before.data()
 }
 
 /// What a position is a multiple of, bytes of the array: a kernel that continues a reshape takes no other.

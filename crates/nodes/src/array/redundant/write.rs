@@ -93,6 +93,14 @@ impl Drop for Changing<'_> {
     }
 }
 
+impl Changing<'_> {
+    /// The turn, which goes on: the caller ends it.
+    pub(super) fn keep(self) -> (Turn, Range) {
+        let this = std::mem::ManuallyDrop::new(self);
+        (this.turn, this.range)
+    }
+}
+
 impl RedundantArray {
     /// Carries out a change.
     pub(super) async fn change(
@@ -149,7 +157,8 @@ impl RedundantArray {
         Ok(Some(changing))
     }
 
-    fn take_turn(
+    /// Takes a turn on `range`, which may have to wait for others.
+    pub(super) fn take_turn(
         &self,
         operation: Operation,
         range: Range,

@@ -3,7 +3,9 @@
 //! # Invariants
 //!
 //! * A reshape begins only with all members in sync, and with parity that fits.
-//! * Nothing is changed before all that it needs is there: spares, room in front of the data or on spares for a backup, a size that does not shrink.
+//! * Nothing is changed before all that it needs is there: spares, room in front of the data, or on spares or in a file for a backup, a size that does not shrink.
+
+use std::sync::Arc;
 
 use block::{BlockDevice, Errno, IoError, Operation};
 use engine::clock;
@@ -11,7 +13,7 @@ use engine::clock;
 use super::super::format::{Level, Version};
 use super::super::parity::layout::Layout;
 use super::super::redundant::{NewForm, SlotId, SlotState, size_of};
-use super::super::{ArrayError, NewShape, ReshapePause, SyncKind, SyncStatus};
+use super::super::{ArrayError, BackupFile, NewShape, ReshapePause, SyncKind, SyncStatus};
 use super::job::Job;
 use super::manager::{End, LOOK, SyncManager};
 use super::sync_job::SyncJob;
@@ -31,7 +33,11 @@ fn refused(what: impl Into<String>, next: &'static str) -> ArrayError {
 
 impl SyncManager {
     /// The array is to get another form: spares hold the new parts. Durable when it resolves; rows are moved in the background.
-    pub(in crate::array) async fn reshape(&self, shape: NewShape) -> Result<(), ArrayError> {
+    pub(in crate::array) async fn reshape(
+        &self,
+        shape: NewShape,
+        backup: Option<Arc<dyn BackupFile>>,
+    ) -> Result<(), ArrayError> {
         let _one = self.life.lock().await;
         self.must_write()?;
         if shape == NewShape::default() {
@@ -40,8 +46,11 @@ impl SyncManager {
         let form = self.new_form(shape)?;
         self.must_be_at_rest()?;
         let spares = self.new_members(form.parts)?;
-        let moved = self.array.distance_for(form, &spares)?;
-        self.array.begin_reshape(form, spares, moved).await?;
+        let has_backup = backup.is_some();
+        let moved = self.array.distance_for(form, &spares, has_backup)?;
+        self.array
+            .begin_reshape(form, spares, moved, backup)
+            .await?;
         self.changed();
         Ok(())
     }
@@ -78,17 +87,9 @@ impl SyncManager {
                 "let mdadm do that: mdadm --grow --raid-devices",
             ));
         }
-        let is_old = matches!(facts.version, Version::V0_90 { .. });
-        let can_be = facts.version.is_v1() || is_old && form.parts > facts.parts;
-        if !can_be {
-            let what = format!(
-                "superblocks {} have no room for such a reshape",
-                facts.version
-            );
-            return Err(refused(
-                what,
-                "let mdadm do it, with a backup file: mdadm --grow --backup-file",
-            ));
+        if !(facts.version.is_v1() || matches!(facts.version, Version::V0_90 { .. })) {
+            let what = format!("superblocks {} know no such reshape", facts.version);
+            return Err(ArrayError::refused(what, None));
         }
         if (form.parts, form.layout, form.chunk) == (facts.parts, facts.layout, facts.chunk) {
             return Err(ArrayError::refused("the array has that form already", None));
@@ -216,12 +217,21 @@ impl SyncManager {
 
     /// Moves rows until all are, one window after the other: each is behind what members know durably.
     pub(super) async fn reshape_rows(&self, sync_job: &mut SyncJob) -> Result<End, Stop> {
+        let ended = self.reshape_windows(sync_job).await;
+        if !self.state().stopped {
+            self.array.release_window(false).await;
+        }
+        ended
+    }
+
+    async fn reshape_windows(&self, sync_job: &mut SyncJob) -> Result<End, Stop> {
         loop {
             if self.state().stopped || self.array.takeover().is_some() {
                 return Ok(End::Early);
             }
             let wait = self.pause(sync_job);
             if !wait.is_zero() {
+                self.array.release_window(true).await;
                 clock::sleep(wait.min(LOOK)).await;
                 continue;
             }
@@ -230,7 +240,7 @@ impl SyncManager {
                 _ => WINDOW_MAX,
             };
             let begun = self.now();
-            let Some(moved) = self.array.move_rows(wanted).await? else {
+            let Some(moved) = self.array.move_window(wanted).await? else {
                 if !self.array.is_reshaping() {
                     return Ok(End::Well);
                 }

@@ -21,7 +21,7 @@ async fn reshaped_without_the_second_spare(shape: NewShape, steps: usize) -> Vec
     }
     array.by_hand().work().await.unwrap();
     if steps > 0 {
-        array.reshape(shape).await.unwrap();
+        array.reshape(shape, None).await.unwrap();
     }
     for _ in 0..steps {
         assert!(one_step(&array).await);
@@ -30,7 +30,7 @@ async fn reshaped_without_the_second_spare(shape: NewShape, steps: usize) -> Vec
     drop(array);
     let array = opened(&disks[..4]).await;
     if steps == 0 {
-        array.reshape(shape).await.unwrap();
+        array.reshape(shape, None).await.unwrap();
     }
     array.by_hand().work().await.unwrap();
     assert!(array.status().sync.is_none());

@@ -336,7 +336,7 @@ async fn reshape(array: &Array, layout: u32) {
         layout: Some(layout),
         ..NewShape::default()
     };
-    array.reshape(shape).await.unwrap();
+    array.reshape(shape, None).await.unwrap();
     array.by_hand().work().await.unwrap();
     assert_eq!(array.status().layout, layout);
     assert_fits(array, "reshaped").await;

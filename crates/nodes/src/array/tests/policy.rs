@@ -289,7 +289,7 @@ fn members_have_their_logs_again_once_a_reshape_has_ended() {
             chunk: None,
         };
         array.by_hand().work().await.unwrap();
-        array.reshape(shape).await.unwrap();
+        array.reshape(shape, None).await.unwrap();
         assert_eq!(policy(&array), ConsistencyPolicy::Resync);
         array.by_hand().work().await.unwrap();
         assert_eq!(policy(&array), ConsistencyPolicy::Ppl);

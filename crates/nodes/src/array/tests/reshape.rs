@@ -66,7 +66,16 @@ impl Case {
             array.add(candidate, AddOptions::default()).await.unwrap();
         }
         array.by_hand().work().await.unwrap();
-        array.reshape(self.shape).await.unwrap();
+        array.reshape(self.shape, None).await.unwrap();
+        array
+    }
+
+    /// The array, full of a pattern.
+    pub(super) async fn full(&self, disks: &[Node]) -> Arc<Array> {
+        self.recipe.make(disks).await;
+        let array = open(candidates(disks), options()).await.unwrap();
+        write(&array, Range::new(0, self.sizes()[0]), 1).await;
+        array.by_hand().work().await.unwrap();
         array
     }
 
@@ -174,7 +183,7 @@ impl Content {
         Self(pattern(1, Range::new(0, case.sizes()[0])))
     }
 
-    async fn put(&mut self, array: &Array, range: Range, fill: u8) {
+    pub(super) async fn put(&mut self, array: &Array, range: Range, fill: u8) {
         write(array, range, fill).await;
         self.set(range, fill);
     }
@@ -439,7 +448,7 @@ async fn one_member_alone_knows(case: &Case, knowing: usize) {
         }
     };
     let before = images(&disks).await;
-    array.reshape(case.shape).await.unwrap();
+    array.reshape(case.shape, None).await.unwrap();
     let after = images(&disks).await;
     let mixed = before.into_iter().zip(after).enumerate();
     let mixed = mixed.map(|(index, (before, after))| {

@@ -30,7 +30,7 @@ async fn growing() -> (Five, Arc<Array>, Range) {
     let array = five.open().await;
     let old = whole(&array);
     write(&array, old, 1).await;
-    array.reshape(TO_FIVE).await.unwrap();
+    array.reshape(TO_FIVE, None).await.unwrap();
     (five, array, old)
 }
 
@@ -180,7 +180,7 @@ async fn paused() -> (Case, Vec<Node>, Arc<FaultDisk>, Arc<Array>) {
     write(&array, Range::new(0, case.sizes()[0]), 1).await;
     let spare = Candidate::local("spare", disks[3].clone());
     array.add(spare, AddOptions::default()).await.unwrap();
-    array.reshape(case.shape).await.unwrap();
+    array.reshape(case.shape, None).await.unwrap();
     array.fail("c").await.unwrap();
     let fault = Fault::new(Effect::Fail(Errno::Io)).on(Operation::Read);
     faults.inject(fault.at(Range::new(DATA + 9 * 4096, 512)));
@@ -203,7 +203,7 @@ fn a_reshape_that_cannot_note_what_is_lost_waits_and_a_spare_is_rebuilt_meanwhil
         let is_it = |event| matches!(event, ArrayEvent::ReshapePaused { .. });
         assert_eq!(sent.filter(|event| is_it(event.clone())).count(), 1);
         // It is tried again: what is lost counts once.
-        array.reshape(NewShape::default()).await.unwrap();
+        array.reshape(NewShape::default(), None).await.unwrap();
         array.by_hand().work().await.unwrap_err();
         assert_eq!(array.status().reshape_losses, losses);
         let new: Node = Arc::new(MemDisk::new(DISK));
@@ -222,7 +222,7 @@ fn a_reshape_that_cannot_note_what_is_lost_waits_and_a_spare_is_rebuilt_meanwhil
             layout: Some(0),
             ..NewShape::default()
         };
-        let refused = array.reshape(chunk).await.unwrap_err().to_string();
+        let refused = array.reshape(chunk, None).await.unwrap_err().to_string();
         assert!(refused.contains("is being reshaped"), "{refused}");
         array.scrub(SyncKind::Check).unwrap_err();
         // Both forms were rebuilt, and what was lost can be read again.
@@ -230,7 +230,7 @@ fn a_reshape_that_cannot_note_what_is_lost_waits_and_a_spare_is_rebuilt_meanwhil
         let array = open(candidates(&disks), options()).await.unwrap();
         assert_eq!(array.status().working, 4);
         faults.heal();
-        array.reshape(NewShape::default()).await.unwrap();
+        array.reshape(NewShape::default(), None).await.unwrap();
         array.by_hand().work().await.unwrap();
         assert_eq!(array.status().reshape_pause, None);
         assert_eq!(array.status().reshape_losses, ReshapeLosses::default());
@@ -279,7 +279,7 @@ fn no_reshape_is_continued_where_none_goes_on() {
         let disks = case.disks();
         case.recipe.make(&disks[..3]).await;
         let array = open(candidates(&disks[..3]), options()).await.unwrap();
-        let refused = array.reshape(NewShape::default()).await.unwrap_err();
+        let refused = array.reshape(NewShape::default(), None).await.unwrap_err();
         assert!(refused.to_string().contains("no reshape is going on"));
     });
 }

@@ -52,7 +52,7 @@ async fn cut_in_a_reshape() -> Vec<DiskImages> {
     drop(array);
     let array = opened(disks).await;
     watched.begin();
-    array.reshape(OTHER_LAYOUT).await.unwrap();
+    array.reshape(OTHER_LAYOUT, None).await.unwrap();
     array.by_hand().work().await.unwrap();
     assert_eq!(policy(&array), ConsistencyPolicy::Ppl);
     watched.end()
@@ -105,7 +105,7 @@ fn members_have_their_logs_again_once_a_member_that_failed_meanwhile_is_rebuilt(
         let array = made(&disks, ConsistencyPolicy::Ppl).await;
         write(&array, WHOLE, 1).await;
         array.by_hand().work().await.unwrap();
-        array.reshape(OTHER_LAYOUT).await.unwrap();
+        array.reshape(OTHER_LAYOUT, None).await.unwrap();
         array.fail("a").await.unwrap();
         array.by_hand().work().await.unwrap();
         assert_eq!(policy(&array), ConsistencyPolicy::Resync);
@@ -135,7 +135,7 @@ fn an_array_without_room_for_logs_after_a_reshape_awaits_none_any_more() {
         let disks = mem_disks(3, 4 * MIB);
         let array = made(&disks, ConsistencyPolicy::Ppl).await;
         write(&array, WHOLE, 1).await;
-        array.reshape(OTHER_LAYOUT).await.unwrap();
+        array.reshape(OTHER_LAYOUT, None).await.unwrap();
         let redundant = array.by_hand().array.clone();
         while redundant.move_rows(1 << 20).await.unwrap().is_some() {}
         array.stop().await.unwrap();
@@ -167,7 +167,7 @@ fn an_array_that_gets_another_policy_awaits_no_logs_any_more() {
         let disks = mem_disks(3, 4 * MIB);
         let array = made(&disks, ConsistencyPolicy::Ppl).await;
         write(&array, WHOLE, 1).await;
-        array.reshape(OTHER_LAYOUT).await.unwrap();
+        array.reshape(OTHER_LAYOUT, None).await.unwrap();
         let redundant = array.by_hand().array.clone();
         while redundant.move_rows(1 << 20).await.unwrap().is_some() {}
         assert!(redundant.awaits_logs());

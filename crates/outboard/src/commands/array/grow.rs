@@ -48,9 +48,9 @@ pub(crate) struct Args {
     #[arg(long = "continue", group = "form", conflicts_with_all = ["copies", "devices", "chunk", "layout", "level", "consistency_policy"])]
     continues: bool,
 
-    /// With --continue, given members: the backup file that mdadm made of an array that was stopped while its first rows were moved. They
-    /// are restored from it
-    #[arg(long, value_name = "FILE", requires = "continues")]
+    /// A file that is none of the array's: rows are backed up in it before they are written over, where --chunk or --layout find no free
+    /// space before the data; removed in the end. With --continue, given members: rows are restored from it, as outboard or mdadm left it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["copies", "level", "consistency_policy"])]
     backup_file: Option<String>,
 
     /// What keeps the array consistent over a power cut, by mdadm's names: ppl (level 5, closes the write hole), bitmap or resync
@@ -65,7 +65,9 @@ pub(crate) struct Args {
 /// Grows.
 pub(crate) fn run(args: &Args, format: Format) -> Result<(), Failure> {
     let mut array = args.array.clone();
-    array.how.backup_file.clone_from(&args.backup_file);
+    if args.continues {
+        array.how.backup_file.clone_from(&args.backup_file);
+    }
     apply(&array, args, args.waits, format)
 }
 
@@ -82,10 +84,14 @@ impl Change for Args {
             return Ok(Some(ArrayStep::Level { level }));
         }
         let layout = self.layout.as_deref().map(|text| layout(report, text));
+        // One that is restored from is open by now.
+        let begins = self.backup_file.as_deref().filter(|_| !self.continues);
+        let backup_file = begins.map(absolute);
         Ok(Some(ArrayStep::Reshape {
             parts: self.devices,
             layout: layout.transpose()?,
             chunk: self.chunk.map(|size| size.0),
+            backup_file: backup_file.transpose()?,
         }))
     }
 
@@ -100,6 +106,14 @@ impl Change for Args {
         let from = words::level(&report.level).map_err(Failure::usage)?;
         Ok((!is_changed_in_use(from, to)).then_some(to))
     }
+}
+
+/// The path of a file as another process finds it.
+fn absolute(path: &str) -> Result<String, Failure> {
+    let found = std::path::absolute(path);
+    let found = found.map_err(|error| Failure::because(format!("cannot use {path}"), &error))?;
+    let text = found.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::usage(format!("the path of {path} is not UTF-8")))
 }
 
 /// A layout of the array's level, as md's number.

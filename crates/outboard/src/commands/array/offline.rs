@@ -12,6 +12,7 @@ use nodes::array::format::Level;
 use nodes::array::{Array, ArrayOptions, Candidate, open};
 
 use super::target::{How, servers};
+use crate::arrays::backup_file::BackupPath;
 use crate::arrays::change::{self, OpenClaims, Opener};
 use crate::arrays::report::ArrayReport;
 use crate::arrays::{show, stop_one, stop_opened};
@@ -159,22 +160,14 @@ async fn candidates(
     for text in members.iter().filter(|text| *text != MISSING) {
         candidates.push(Box::pin(candidate(builder, text)).await?);
     }
-    let backup = match &how.backup_file {
-        // It is only read, and may be on a disk that others use.
-        Some(file) => {
-            Box::pin(candidate(&mut Builder::new(true), file))
-                .await?
-                .disk
-        }
-        None => None,
-    };
+    let backup = how.backup_file.as_deref().map(BackupPath::of);
     let options = ArrayOptions {
         read_only: !writable,
         // To look at what is left does no harm.
         run: how.run || !writable,
         missing: members.len() - candidates.len(),
         force_dirty_degraded: !writable,
-        backup,
+        backup: backup.transpose()?,
         prefer,
         ..ArrayOptions::default()
     };

@@ -47,7 +47,7 @@ pub(super) struct How {
     #[arg(long, value_name = "MEMBER", display_order = BEHIND)]
     pub(super) prefer: Option<String>,
 
-    /// The backup file of mdadm that its first rows are restored from, where the command takes one.
+    /// The backup file that its rows are restored from, where the command takes one.
     #[arg(skip)]
     pub(super) backup_file: Option<String>,
 }

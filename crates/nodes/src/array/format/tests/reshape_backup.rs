@@ -56,6 +56,7 @@ fn a_header_with_a_second_range_has_a_second_checksum() {
     };
     let found = ReshapeBackup::decode(&bytes).unwrap().unwrap();
     assert_eq!(found.second, Some(second));
+    assert_eq!(found.encode(), bytes);
     let from = found.from(512 << 10);
     let rest = SavedRange {
         range: Range::new(512 << 10, 256 << 10),
@@ -63,6 +64,14 @@ fn a_header_with_a_second_range_has_a_second_checksum() {
     };
     assert_eq!(from, [rest, second]);
     assert_eq!(found.from(1268 << 10), []);
+}
+
+#[test]
+fn a_header_that_names_nothing_has_no_rows() {
+    let empty = ReshapeBackup::empty(UUID, 7, 4096);
+    let found = ReshapeBackup::decode(&empty.encode()).unwrap().unwrap();
+    assert_eq!((found, found.ranges().count()), (empty, 0));
+    assert_eq!(found.from(0), []);
 }
 
 #[test]

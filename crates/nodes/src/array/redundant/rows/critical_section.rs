@@ -17,7 +17,8 @@
 //!
 //! # What it does not do
 //!
-//! A backup file of mdadm is read, and never made.
+//! A backup file is read, and not made where new members have the rows. Where rows get as much data as before, all of them are moved in place, with a file
+//! ([`in_place`](super::in_place)): what was being moved is restored here, too.
 
 use std::sync::Arc;
 
@@ -25,28 +26,25 @@ use block::{IoBufs, IoError, Node, Operation, Range, WriteFlags};
 use bytes::Bytes;
 use engine::clock;
 
-use super::super::super::ArrayError;
 use super::super::super::assembly::Facts;
 use super::super::super::external_input::seconds;
 use super::super::super::format::Version;
-use super::super::super::format::reshape_backup::{
-    PLACE_LEN, ReshapeBackup, SavedRange, backup_uuid,
-};
+use super::super::super::format::reshape_backup::{PLACE_LEN, ReshapeBackup, SavedRange};
 use super::super::super::parity;
 use super::super::super::parity::layout::Layout;
+use super::super::super::{ArrayError, BackupFile};
 use super::super::RedundantArray;
-use super::super::member_table::{Slot, SlotState};
+use super::super::member_table::Slot;
 use super::super::members::{SlotId, Target};
 use super::super::range_locks::Kind;
 use super::super::reshape::NewForm;
 use super::super::row_section::critical_len;
 use super::super::state::State;
+use super::backup_file::{OpenBackup, refused as file_refused};
+use super::backup_place::FoundBackup;
 use super::reshape::RETRY;
 use super::sync::RowStop;
 use crate::zeroes::zeroes;
-
-/// What is left to do where a backup is not found.
-const NEXT: &str = "name all disks of the array; if mdadm made a backup file: outboard array grow MEMBER… --continue --backup-file FILE";
 
 /// How much of an array is moved at once when a reshape begins, and where the backup of that is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,10 +60,18 @@ pub(in super::super) struct CriticalSection {
 /// Rows of a critical section as they were read.
 #[derive(Debug)]
 pub(super) struct SavedRows {
-    range: Range,
-    data: IoBufs,
-    /// Where their backup is.
-    on: Vec<(SlotId, [Range; 2])>,
+    pub(super) range: Range,
+    pub(super) data: IoBufs,
+    /// Where their backup is, of members.
+    pub(super) on: Vec<(SlotId, [Range; 2])>,
+}
+
+impl SavedRows {
+    /// Rows that a file has.
+    pub(super) const fn of_file(range: Range, data: IoBufs) -> Self {
+        let on = Vec::new();
+        Self { range, data, on }
+    }
 }
 
 impl CriticalSection {
@@ -221,30 +227,38 @@ impl RedundantArray {
         }
     }
 
-    /// Restores the rows of an array that was stopped in its critical section; nothing for another one. `file`: a backup file of mdadm.
+    /// Restores the rows of an array that was stopped in its critical section; nothing for another one. `file`: their backup file, if there is one. It
+    /// is used on where all rows are moved in place.
     ///
     /// # Errors
     /// No backup of them is found, or members cannot be written.
     pub(in crate::array) async fn restore_critical_section(
         &self,
-        file: Option<Node>,
+        file: Option<Arc<dyn BackupFile>>,
     ) -> Result<(), ArrayError> {
         if !self.is_critical() {
             return Ok(());
         }
-        self.in_task(|array| async move { array.restore(file.as_ref()).await })
+        self.in_task(|array| async move { array.restore(file).await })
             .await
     }
 
-    async fn restore(&self, file: Option<&Node>) -> Result<(), ArrayError> {
-        let saved = self.find_backup(file).await?;
+    async fn restore(&self, file: Option<Arc<dyn BackupFile>>) -> Result<(), ArrayError> {
+        let opened = match &file {
+            Some(file) => Some(open_backup(&**file).await?),
+            None => None,
+        };
+        let is_in_place = self.layout().sections().is_in_place();
+        let FoundBackup { saved, named } = self.find_backup(opened).await?;
         let name = self.name();
-        tracing::warn!(
-            "{name}: it was stopped while the first rows of a reshape were moved: {} is restored from its backup",
-            saved.range
-        );
+        if !saved.range.is_empty() {
+            tracing::warn!(
+                "{name}: it was stopped while rows were moved to where others lie: {} is restored from its backup",
+                saved.range
+            );
+        }
         let failed = |error: IoError| {
-            let what = format!("the first rows of the array cannot be restored: {error}");
+            let what = format!("rows of the array cannot be restored: {error}");
             ArrayError::refused(what, "open it again: the backup is still there")
         };
         let whole = Range::new(0, self.layout().sync_size());
@@ -258,6 +272,16 @@ impl RedundantArray {
         self.record(State::is_recorded).await.map_err(failed)?;
         self.passed();
         self.erase_backup(&saved).await;
+        let Some(file) = file.filter(|_| is_in_place) else {
+            return Ok(());
+        };
+        let layout = self.layout();
+        let array = self.backup_uuid();
+        let backup = OpenBackup::reopen(file, array, layout.sections(), named).await?;
+        self.keep_backup(backup).await;
+        if !layout.is_reshaping() {
+            self.remove_backup().await;
+        }
         Ok(())
     }
 
@@ -267,173 +291,6 @@ impl RedundantArray {
         layout
             .parity()
             .is_some_and(|sections| sections.is_critical())
-    }
-
-    /// The backup of the rows from the position on: that of the file, or of the first new member with one.
-    async fn find_backup(&self, file: Option<&Node>) -> Result<SavedRows, ArrayError> {
-        let members = self.new_members();
-        let members = members.into_iter().map(|slot| self.target(slot));
-        let end = self.member_size();
-        let members = members.map(|target| BackupPlace::Member { target, end });
-        let files = file.cloned().map(BackupPlace::File).into_iter();
-        let mut why_not = Vec::new();
-        for place in files.chain(members) {
-            match self.read_backup(&place).await {
-                Ok(saved) => return Ok(saved),
-                Err(why) => why_not.push(format!("{}: {why}", place.name())),
-            }
-        }
-        let position = self.layout().sections().after().range.end();
-        let why_not = match why_not.is_empty() {
-            true => "no new member is here".to_owned(),
-            false => why_not.join("; "),
-        };
-        Err(ArrayError::refused(
-            format!(
-                "the array was stopped while the first rows of a reshape were moved, at byte {position}, and no new member has a backup of them: {why_not}"
-            ),
-            NEXT,
-        ))
-    }
-
-    /// Members with a part that was not there before the reshape.
-    fn new_members(&self) -> Vec<SlotId> {
-        let guarded = self.lock();
-        let state = &guarded.state;
-        let before = state
-            .facts
-            .reshape
-            .map_or(u32::MAX, |reshape| reshape.parts);
-        let slots = state.members.slots.iter();
-        let is_new = |slot: &&Slot| {
-            let is_added = slot.part.is_some_and(|part| u32::from(part) >= before);
-            is_added && slot.state == SlotState::InSync
-        };
-        slots.filter(is_new).map(|slot| slot.target.slot).collect()
-    }
-
-    fn backup_uuid(&self) -> [u8; 16] {
-        let guarded = self.lock();
-        let mut slots = guarded.state.members.slots.iter();
-        let holder = slots.find(|slot| slot.holds());
-        backup_uuid(&holder.expect("an array has members").superblock)
-    }
-
-    /// When superblocks were written last, seconds since 1970.
-    fn updated(&self) -> u64 {
-        let guarded = self.lock();
-        let slots = guarded.state.members.slots.iter();
-        let holders = slots.filter(|slot| slot.holds());
-        let updated = holders.map(|slot| slot.superblock.updated);
-        updated.max().unwrap_or(0)
-    }
-
-    /// The backup that is in a place. `Err`: why there is none that counts.
-    async fn read_backup(&self, place: &BackupPlace) -> Result<SavedRows, String> {
-        let backup = place.header(place.last_header()).await?;
-        if backup.array != self.backup_uuid() {
-            return Err("it has one of another array".to_owned());
-        }
-        if !backup.is_of(self.updated()) {
-            return Err(format!(
-                "it has one of another time, {} s since 1970",
-                backup.written
-            ));
-        }
-        let first = backup.first.at.saturating_sub(PLACE_LEN);
-        if place.header(first).await? != backup {
-            return Err("it has one that was not written whole".to_owned());
-        }
-        let layout = self.layout();
-        let sections = layout.sections();
-        let position = sections.after().range.end();
-        let row_len = sections.after().layout.row_len();
-        let (mut data, mut to) = (IoBufs::new(), position);
-        for saved in backup.from(position) {
-            data.extend(place.read(saved.at, saved.range.len).await?);
-            to = saved.range.end();
-        }
-        let len = to - position;
-        if !len.is_multiple_of(row_len) || !sections.is_clear_at(to) {
-            return Err(format!("it has one that ends at byte {to}, too early"));
-        }
-        Ok(SavedRows {
-            range: Range::new(position, len),
-            data,
-            on: place.to_erase(first),
-        })
-    }
-}
-
-/// Where a backup may be.
-#[derive(Debug)]
-enum BackupPlace {
-    /// mdadm's backup file.
-    File(Node),
-    /// The end of the bytes that the array uses of a new member.
-    Member { target: Arc<Target>, end: u64 },
-}
-
-impl BackupPlace {
-    fn name(&self) -> &str {
-        match self {
-            Self::File(_) => "the backup file",
-            Self::Member { target, .. } => &target.name,
-        }
-    }
-
-    /// Where the header is that is looked for first, byte of the disk or file.
-    fn last_header(&self) -> u64 {
-        match self {
-            Self::File(_) => 0,
-            Self::Member { target, end } => {
-                let last = Range::new(end - PLACE_LEN, PLACE_LEN);
-                target.place(last).offset
-            }
-        }
-    }
-
-    /// Reads bytes of the disk or file that can be those of a backup.
-    async fn read(&self, at: u64, len: u64) -> Result<IoBufs, String> {
-        let (start, size) = match self {
-            Self::File(disk) => (0, disk.geometry().size),
-            Self::Member { target, end } => (target.place(Range::new(0, 0)).offset, *end),
-        };
-        let within = at
-            .checked_sub(start)
-            .filter(|at| *at <= size && len <= size - at);
-        let Some(within) = within.map(|at| Range::new(at, len)) else {
-            return Err("it has one that lies elsewhere".to_owned());
-        };
-        let read = match self {
-            Self::File(disk) => disk.read(within).await,
-            Self::Member { target, .. } => target.read(within).await,
-        };
-        read.map_err(|error| format!("it cannot be read: {error}"))
-    }
-
-    async fn header(&self, at: u64) -> Result<ReshapeBackup, String> {
-        decode(&self.read(at, PLACE_LEN).await?.concat())
-    }
-
-    /// The headers that become zeroes once a backup is not needed any more; `first`: where the first is. A file stays as it is.
-    fn to_erase(&self, first: u64) -> Vec<(SlotId, [Range; 2])> {
-        match self {
-            Self::File(_) => Vec::new(),
-            Self::Member { target, end } => {
-                let first = first - target.place(Range::new(0, 0)).offset;
-                let headers = [first, end - PLACE_LEN].map(|at| Range::new(at, PLACE_LEN));
-                vec![(target.slot, headers)]
-            }
-        }
-    }
-}
-
-fn decode(bytes: &[u8]) -> Result<ReshapeBackup, String> {
-    match ReshapeBackup::decode(bytes) {
-        Ok(Some(backup)) => Ok(backup),
-        Ok(None) => Err("it has none".to_owned()),
-        Err(problem) => Err(format!("it has one that is damaged: {problem}")),
     }
 }
 
@@ -454,4 +311,11 @@ async fn save(
         target.write(place, data, WriteFlags::empty()).await?;
     }
     target.flush().await
+}
+
+/// Opens a backup file that is to be there.
+async fn open_backup(file: &dyn BackupFile) -> Result<Node, ArrayError> {
+    let opened = file.open().await;
+    let opened = opened.and_then(|disk| disk.ok_or_else(|| "it is not there".to_owned()));
+    opened.map_err(|why| file_refused(file, &why))
 }

@@ -26,9 +26,12 @@
 //! out rows of which data cannot be read: what parity has of these is not trusted, and nothing else has them, so the array
 //! stays dirty there. Nothing that was read is kept for later writes.
 
+mod backup_file;
+mod backup_place;
 mod columns;
 mod critical_section;
 mod forced_read;
+mod in_place;
 mod journal;
 mod journal_replay;
 mod journal_rows;
@@ -53,7 +56,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 
+use self::backup_file::OpenBackup;
+pub(super) use self::backup_place::NEXT_IN_PLACE;
 pub(super) use self::critical_section::CriticalSection;
+use self::in_place::NamedWindow;
 pub(super) use self::journal::Journal;
 pub(in crate::array) use self::journal_replay::refuse_stale_members;
 pub(super) use self::ppl_log::PartialParityLogs;
@@ -101,6 +107,10 @@ pub(super) struct Rows {
     lends_nothing: AtomicBool,
     /// What reshapes found that no member can read.
     losses: Mutex<FoundLosses>,
+    /// The backup file of a reshape in place.
+    backup: tokio::sync::Mutex<Option<OpenBackup>>,
+    /// What it names, and is locked.
+    named_window: Mutex<Option<NamedWindow>>,
     /// Its journal.
     pub(super) journal: Option<Journal>,
 }
@@ -146,6 +156,8 @@ impl Rows {
             in_place: tokio::sync::RwLock::default(),
             lends_nothing: AtomicBool::new(false),
             losses: Mutex::default(),
+            backup: tokio::sync::Mutex::default(),
+            named_window: Mutex::default(),
             journal,
         }
     }

@@ -11,9 +11,11 @@
 //! * While members may know of a position that is not used yet, what lies before it is locked.
 //! * What cannot be read is moved as bad blocks ([`reshape_losses`](super::reshape_losses)): it does not end a reshape.
 //! * What lies behind the old end of the array is zero, and its parity fits.
-//! * Where nothing is free before the data the first rows are moved when the reshape begins, with a backup
-//!   ([`critical_section`](super::critical_section)): what is moved here is never written over what it is read from.
+//! * Where nothing is free before the data, and rows do not get more data, they are moved in place, with a backup file ([`in_place`](super::in_place)).
+//! * Where nothing is free before the data, and they do, the first rows are moved when the reshape begins, with a backup
+//!   ([`critical_section`](super::critical_section)): what is moved then is never written over what it is read from.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -21,11 +23,11 @@ use block::{IoBufs, IoError, Operation, Range};
 use engine::clock;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
-use super::super::super::ArrayError;
 use super::super::super::parity::plan::{Bytes, footprint};
 use super::super::super::parity::stripe_compute::parity_writes;
 use super::super::super::parity::stripe_gather::RowPiece;
 use super::super::super::parity::stripe_plan::{ParityTrust, StripeMembers, plan_stripe};
+use super::super::super::{ArrayError, BackupFile};
 use super::super::RedundantArray;
 use super::super::member_table::Failing;
 use super::super::members::SlotId;
@@ -48,7 +50,7 @@ const ROWS_AT_ONCE: usize = 8;
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// The places of new rows and of old ones, and what is between them.
-fn hull(after: &RowSection, range: Range, before: &RowSection, old: Range) -> Range {
+pub(super) fn hull(after: &RowSection, range: Range, before: &RowSection, old: Range) -> Range {
     let new = after.place(footprint(&after.layout, range));
     if old.is_empty() {
         return new;
@@ -60,26 +62,32 @@ fn hull(after: &RowSection, range: Range, before: &RowSection, old: Range) -> Ra
 impl RedundantArray {
     /// The array begins to get another form: `spares` hold the new parts, and data are moved by so many bytes to the beginning. Where these are
     /// 0 the first rows are moved at once, while nothing else is read or written, and spares have a backup of them until they are.
-    /// Durable when it resolves.
+    /// Where rows do not get more data either, they are moved in place, with a backup file. Durable when it resolves.
     ///
     /// # Errors
-    /// The form cannot be, members cannot be written, or a reader does not end.
+    /// The form cannot be, there is no backup file where one is needed, members cannot be written, or a reader does not end.
     pub(in crate::array) async fn begin_reshape(
         &self,
         form: NewForm,
         spares: Vec<SlotId>,
         moved: u64,
+        backup: Option<Arc<dyn BackupFile>>,
     ) -> Result<(), ArrayError> {
         self.in_task(move |array| async move {
             array.rows.lends_nothing.store(true, Ordering::Release);
-            let begun = array.begin(form, &spares, moved).await;
+            let begun = array.begin(form, &spares, (moved, backup)).await;
             array.rows.lends_nothing.store(false, Ordering::Release);
             begun
         })
         .await
     }
 
-    async fn begin(&self, form: NewForm, spares: &[SlotId], moved: u64) -> Result<(), ArrayError> {
+    async fn begin(
+        &self,
+        form: NewForm,
+        spares: &[SlotId],
+        (moved, backup): (u64, Option<Arc<dyn BackupFile>>),
+    ) -> Result<(), ArrayError> {
         let failed = |error: IoError| {
             ArrayError::refused(format!("the reshape cannot begin: {error}"), None)
         };
@@ -91,11 +99,19 @@ impl RedundantArray {
         let _turn = turn.map_err(failed)?;
         let _in_place = self.rows.in_place.write().await;
         self.catch_members_up().await.map_err(failed)?;
-        let saved = match moved {
-            0 => Some(self.save_critical_section(form, spares).await?),
+        let in_place = self.in_place_layout(form, moved)?;
+        let saved = match (moved, &in_place) {
+            (0, None) => Some(self.save_critical_section(form, spares).await?),
             _ => None,
         };
-        self.lock().state.begin_reshape(form, spares, moved)?;
+        if let Some(layout) = in_place {
+            self.create_backup(backup, &layout).await?;
+        }
+        let begun = self.lock().state.begin_reshape(form, spares, moved);
+        if begun.is_err() {
+            self.remove_backup().await;
+            return begun;
+        }
         if self.rows.logs().is_some() {
             let name = self.name();
             tracing::warn!(
@@ -147,15 +163,29 @@ impl RedundantArray {
         self.record_at_last().await
     }
 
-    /// Moves the next rows, about `wanted` bytes of the array. `None`: all are moved.
+    /// [`move_window`](Self::move_window), and nothing of it stays locked.
+    #[cfg(test)]
+    pub(in crate::array) async fn move_rows(&self, wanted: u64) -> Result<Option<Range>, RowStop> {
+        let moved = self.move_window(wanted).await;
+        self.release_window(false).await;
+        moved
+    }
+
+    /// Moves the next rows, about `wanted` bytes of the array. `None`: all are moved. Where rows are moved in place they stay locked until the next ones are moved, or [`release_window`](Self::release_window).
     ///
     /// # Errors
     /// What is moved cannot be read, and may be later, or members cannot be written, or cannot note what is lost.
-    pub(in crate::array) async fn move_rows(&self, wanted: u64) -> Result<Option<Range>, RowStop> {
+    pub(in crate::array) async fn move_window(
+        &self,
+        wanted: u64,
+    ) -> Result<Option<Range>, RowStop> {
         self.in_task(move |array| async move {
             loop {
                 let layout = array.layout();
                 let sections = layout.sections();
+                if sections.is_in_place() {
+                    return array.move_in_place(wanted).await;
+                }
                 let (Some(range), Some(before)) = (sections.next_move(wanted), sections.before())
                 else {
                     return Ok(None);

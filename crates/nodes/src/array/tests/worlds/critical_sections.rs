@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use block::{Node, Range};
+use block::{Node, Operation, Range};
 use testkit::{CrashDisk, MemDisk, block_on};
 
 use super::disks::{Power, Wire};
@@ -11,7 +11,8 @@ use super::pace::Pace;
 use super::world::candidate;
 use crate::array::format::reshape_backup::{ReshapeBackup, SavedRange, backup_uuid};
 use crate::array::format::{self, Reshape, Superblock, Version};
-use crate::array::redundant::tests::kit::{MEMBER, options, put};
+use crate::array::redundant::tests::kit::{MEMBER, heard, options, put, recorded};
+use crate::array::tests::in_place::TestBackup;
 use crate::array::tests::open::candidates;
 use crate::array::tests::reshape::{Case, Content, assert_fits, in_place_cases, write};
 use crate::array::{AddOptions, Array, ArrayError, ArrayOptions, Candidate, open};
@@ -50,7 +51,7 @@ async fn cut(case: &Case, images: &Images, steps: u64) -> Option<Vec<Images>> {
     let given = given.collect();
     let begun = async {
         let array = open(given, options()).await.unwrap();
-        array.reshape(case.shape).await.unwrap();
+        array.reshape(case.shape, None).await.unwrap();
     };
     tokio::select! {
         biased;
@@ -147,6 +148,33 @@ fn a_cut_while_the_first_rows_are_moved_loses_nothing() {
                 steps += if case.recipe.version.is_v1() { 3 } else { 1 };
             }
             assert!(restored > 5, "{case:?}: {restored} were restored");
+        });
+    }
+}
+
+/// Of superblocks 0.90, which are written one after the other, a cut may tear one: those of members that were there before, which a backup is not on.
+#[test]
+fn superblocks_0_90_are_written_to_new_members_before_others_know_of_the_reshape() {
+    let mut cases = in_place_cases();
+    cases.retain(|case| !case.recipe.version.is_v1());
+    for case in cases {
+        block_on(async {
+            let images = full(&case).await;
+            let (at, _) = superblock(&case, &images[0]).unwrap();
+            let (disks, journal) = recorded(&nodes(&images));
+            let array = open(candidates(&disks), options()).await.unwrap();
+            heard(&journal);
+            array.reshape(case.shape, None).await.unwrap();
+            let written = heard(&journal).into_iter().filter(|heard| {
+                let is_there = heard.range.is_some_and(|range| range.offset == at);
+                heard.operation == Operation::Write && is_there
+            });
+            // Each is answered before the next one is sent.
+            let order: Vec<usize> = written.map(|heard| heard.member).collect();
+            let (old, all) = (case.recipe.parts as usize, images.len());
+            let expected = (old..all).chain(0..old).flat_map(|member| [member; 2]);
+            let expected: Vec<usize> = expected.collect();
+            assert_eq!(order[..2 * all], expected, "{case:?}");
         });
     }
 }
@@ -324,7 +352,7 @@ fn rows_are_restored_from_a_backup_file() {
             backup.write(&node, 4096, &[0]).await;
             let before = file.snapshot();
             let options = ArrayOptions {
-                backup: Some(node),
+                backup: Some(TestBackup::found(node)),
                 ..options()
             };
             restores(&case, &disks, options, &content).await;

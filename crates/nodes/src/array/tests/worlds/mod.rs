@@ -27,6 +27,7 @@
 //! a test of its own, not by its seed.
 
 mod acts;
+mod backup_files;
 mod copies;
 mod critical_sections;
 mod disks;
@@ -39,6 +40,7 @@ mod pace;
 mod policies;
 mod record;
 mod reshape_cases;
+mod reshape_end;
 mod reshapes;
 mod shape;
 mod world;
@@ -74,8 +76,10 @@ const RESHAPE_FROM: u64 = 1 << 36;
 const LEVEL_FROM: u64 = 1 << 37;
 /// Seeds from here on are worlds in which an array gets other consistency policies, and has bad sectors.
 const POLICY_FROM: u64 = 1 << 38;
+/// Seeds from here on are worlds in which an array is reshaped in place, with a backup file.
+const BACKUP_FROM: u64 = 1 << 39;
 /// Where the seeds of each kind begin.
-const KINDS: [u64; 8] = [
+const KINDS: [u64; 9] = [
     0,
     OLD_FROM,
     PARITY_FROM,
@@ -84,6 +88,7 @@ const KINDS: [u64; 8] = [
     RESHAPE_FROM,
     LEVEL_FROM,
     POLICY_FROM,
+    BACKUP_FROM,
 ];
 /// Tests that share the seeds before.
 const QUARTERS: u64 = 4;
@@ -102,6 +107,7 @@ struct Played {
 fn play(seed: u64) -> Played {
     if seed >= RESHAPE_FROM {
         let mut world = match seed {
+            BACKUP_FROM.. => ReshapeWorld::with_backup_file(seed),
             POLICY_FROM.. => ReshapeWorld::of_policies(seed),
             LEVEL_FROM.. => ReshapeWorld::of_levels(seed),
             _ => ReshapeWorld::new(seed),
@@ -258,6 +264,25 @@ fn what_was_flushed_is_there_or_refused_by_name_in_worlds_with_another_level() {
 #[test]
 fn what_was_flushed_is_there_or_refused_by_name_in_worlds_with_other_policies_and_bad_sectors() {
     worlds_of(POLICY_FROM, 1, WORLDS / 2);
+}
+
+#[test]
+fn what_was_flushed_is_there_in_the_first_half_of_worlds_with_a_backup_file() {
+    worlds(BACKUP_FROM, 2);
+}
+
+#[test]
+fn what_was_flushed_is_there_in_the_other_half_of_worlds_with_a_backup_file() {
+    worlds(BACKUP_FROM + 1, 2);
+}
+
+/// A promise about backup files is worth what worlds restore of them.
+#[test]
+fn arrays_are_cut_while_a_window_is_written_over_and_restored_from_the_file() {
+    let stories = (BACKUP_FROM..BACKUP_FROM + SAMPLE).map(|seed| play(seed).story);
+    let restored = stories.filter(|story| story.contains(backup_files::RESTORED));
+    let count = restored.count();
+    assert!(count > 8, "of {SAMPLE} worlds {count} are");
 }
 
 /// A promise about policies is worth what worlds have of them.

@@ -12,7 +12,7 @@ use crate::array::redundant::tests::kit::{Recipe, SUPERBLOCK};
 use crate::array::tests::level::make_striped;
 use crate::array::tests::open::candidates;
 use crate::array::tests::reshape::Case;
-use crate::array::{AddOptions, Array, ArrayError, Candidate, NewShape, open};
+use crate::array::{AddOptions, Array, ArrayError, BackupFile, Candidate, NewShape, open};
 
 /// An array of zeroes with the spares that it needs, as images.
 pub(super) async fn images(case: &Case) -> Vec<Vec<u8>> {
@@ -84,10 +84,11 @@ pub(super) async fn begin_change(
     array: &Array,
     shape: NewShape,
     level: Option<Level>,
+    backup: Option<Arc<dyn BackupFile>>,
 ) -> Result<(), ArrayError> {
     match level {
         Some(level) => array.change_level(level).await,
-        None => array.reshape(shape).await,
+        None => array.reshape(shape, backup).await,
     }
 }
 

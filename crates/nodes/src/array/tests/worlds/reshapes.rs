@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Range, WriteFlags};
+use block::{Range, WriteFlags};
 use futures_util::StreamExt;
 use testkit::{CrashDisk, Op, SECTOR, block_on, moments};
 
 use super::acts::{Doing, Ended, described, request};
+use super::backup_files::{RESTORED, WorldFile, move_some};
 use super::disks::{Power, Wire};
 use super::end::forget_missing;
 use super::expected_content::Owed;
@@ -23,7 +24,7 @@ use super::world::{End, Wrong, candidate, options};
 use crate::array::external_input::given::Given;
 use crate::array::format::Level;
 use crate::array::tests::reshape::{Case, world_cases};
-use crate::array::{Array, ArrayError, ArrayOptions, SyncKind, open};
+use crate::array::{Array, ArrayOptions, open};
 
 /// Things that are begun in one life, at most.
 const ACTIONS_MAX: usize = 60;
@@ -45,9 +46,11 @@ pub(super) struct Disk {
 /// Disks, and what the array on them owes.
 #[derive(Debug)]
 pub(super) struct ReshapeWorld {
-    case: Case,
+    pub(super) case: Case,
     /// It gets this level, and keeps its form.
-    level: Option<Level>,
+    pub(super) level: Option<Level>,
+    /// Its backup file, where it is reshaped in place.
+    pub(super) file: WorldFile,
     /// It gets other consistency policies, and has bad sectors.
     pub(super) changes_policy: bool,
     pub(super) rng: fastrand::Rng,
@@ -58,9 +61,9 @@ pub(super) struct ReshapeWorld {
     pub(super) is_spare_absent: bool,
     /// A sector went bad in this life.
     pub(super) is_damaged: bool,
-    owed: Owed,
-    pace: Arc<Pace>,
-    record: Arc<Record>,
+    pub(super) owed: Owed,
+    pub(super) pace: Arc<Pace>,
+    pub(super) record: Arc<Record>,
     story: Vec<String>,
 }
 
@@ -103,6 +106,7 @@ impl ReshapeWorld {
         Self {
             disks: disks.collect(),
             changes_policy: false,
+            file: WorldFile::default(),
             wires: Vec::new(),
             is_spare_absent: false,
             is_damaged: false,
@@ -143,6 +147,8 @@ impl ReshapeWorld {
         // Another level takes one commit: short lives are cut in it.
         let (lives, most) = match self.level {
             Some(_) => (16, STEPS_MAX / 32),
+            // Several lives are to be cut while windows are written over.
+            None if self.file.is_used() => (16, STEPS_MAX / 16),
             None => (6, STEPS_MAX),
         };
         for life in 0..self.rng.u8(1..lives) {
@@ -157,7 +163,11 @@ impl ReshapeWorld {
     }
 
     /// All disks that are here, but for one that is absent.
-    fn plug(&mut self, power: &Arc<Power>, absent: Option<&str>) -> Vec<(String, Arc<Wire>)> {
+    pub(super) fn plug(
+        &mut self,
+        power: &Arc<Power>,
+        absent: Option<&str>,
+    ) -> Vec<(String, Arc<Wire>)> {
         let mut wires = Vec::new();
         // The disk that has parity alone is released with another level; these arrays have superblocks of one version.
         let may_be_released = self.level.is_some();
@@ -176,17 +186,25 @@ impl ReshapeWorld {
     }
 
     /// Opens what is there. `None`: it is refused, as it may be.
-    async fn open(
+    pub(super) async fn open(
         &mut self,
         wires: &[(String, Arc<Wire>)],
         options: ArrayOptions,
     ) -> Result<Option<Arc<Array>>, Wrong> {
         let wires = wires.iter();
         let candidates = wires.map(|(name, wire)| candidate(name, wire)).collect();
+        let options = ArrayOptions {
+            backup: self.file.found(),
+            ..options
+        };
+        let has_rows_of_file = self.has_rows_of_file();
         match open(candidates, options).await {
             Ok(array) => {
                 let status = array.status();
                 self.log(format!("{} of {} work", status.working, status.parts));
+                if has_rows_of_file {
+                    self.log(RESTORED);
+                }
                 self.forget_in_flight(&array);
                 Ok(Some(array))
             }
@@ -228,6 +246,7 @@ impl ReshapeWorld {
         let power = Power::new(steps, self.pace.clone(), self.record.clone());
         let absent = self.absent_spare();
         let wires = self.plug(&power, absent.as_deref());
+        self.file.plug(&power, self.rng.u64(..));
         self.log(format!("a life of {steps} steps"));
         let opened = tokio::select! {
             biased;
@@ -250,6 +269,7 @@ impl ReshapeWorld {
                 _ => wire.live(),
             };
         }
+        self.file.unplug(end == End::Cut, self.rng.u64(..));
         if loses {
             let here: Vec<usize> = (0..self.disks.len())
                 .filter(|n| self.disks[*n].is_here)
@@ -344,8 +364,8 @@ impl ReshapeWorld {
         }
         let redundant = array.by_hand_if_any().map(|by_hand| by_hand.array.clone());
         let array = array.clone();
-        let (shape, level) = (self.case.shape, self.level);
-        let kind = self.rng.u8(0..24);
+        let (shape, level, backup) = (self.case.shape, self.level, self.backup());
+        let (kind, windows) = (self.kind(), self.windows());
         let name = match kind {
             0..10 => {
                 let op = self.op();
@@ -372,18 +392,18 @@ impl ReshapeWorld {
         doing.push(Box::pin(async move {
             let done = match (name, redundant) {
                 ("move rows", Some(redundant)) => {
-                    drop(redundant.move_rows(1).await);
+                    move_some(&redundant, windows).await;
                     Ok(())
                 }
                 ("work, then reshape", _) => {
                     drop(work(&array).await);
-                    begin_change(&array, shape, level).await
+                    begin_change(&array, shape, level, backup).await
                 }
                 ("mark clean", Some(redundant)) => {
                     redundant.mark_clean().await.map(drop).map_err(described)
                 }
                 ("sweep", Some(redundant)) => redundant.sweep().await.map(drop).map_err(described),
-                ("reshape", _) => begin_change(&array, shape, level).await,
+                ("reshape", _) => begin_change(&array, shape, level, backup).await,
                 _ => work(&array).await,
             };
             Ended::Other(name.to_owned(), done)
@@ -425,76 +445,5 @@ impl ReshapeWorld {
             }
             Ended::Dropped(_) | Ended::Grown(..) => unreachable!("it is not done here"),
         }
-    }
-
-    async fn look(&mut self, array: &Array, when: &str) -> Result<(), Wrong> {
-        let range = Range::new(0, self.owed.size());
-        let begun = self.owed.begin(Op::Read { range });
-        let data = array.read(range).await;
-        let data = data.map_err(|error| format!("it cannot be read {when}: {error}"))?;
-        let checked = self.owed.check(&begun, &data.concat());
-        checked.map_err(|what| format!("{when}: {what}"))
-    }
-
-    /// Everything works: the array gets its form, and parity fits.
-    async fn end_well(&mut self) -> Result<(), Wrong> {
-        let power = Power::new(u64::MAX, self.pace.clone(), self.record.clone());
-        let wires = self.plug(&power, None);
-        self.log("the end");
-        let Some(array) = self.open(&wires, options()).await? else {
-            return Ok(());
-        };
-        self.look(&array, "when it was opened").await?;
-        let wrong = |what: &str, error: &dyn std::fmt::Display| Err(format!("{what}: {error}"));
-        if let Err(error) = work(&array).await {
-            return wrong("work is left", &error);
-        }
-        if array.geometry().size == self.case.sizes()[0] && self.lost() == 0 {
-            // It has not begun, or has ended where it does not make the array larger.
-            let is_done = |error: &ArrayError| error.to_string().contains(" already");
-            match begin_change(&array, self.case.shape, self.level).await {
-                Err(error) if !is_done(&error) => {
-                    return wrong("it is not reshaped", &error);
-                }
-                _ => {}
-            }
-            if let Err(error) = work(&array).await {
-                return wrong("the reshape does not end", &error);
-            }
-        }
-        if array
-            .by_hand_if_any()
-            .is_some_and(|by_hand| by_hand.array.is_reshaping())
-        {
-            return Err("the reshape does not end".to_owned());
-        }
-        self.look(&array, "when it was reshaped").await?;
-        self.check_policies(&array).await?;
-        if self.lost() > 0 {
-            return Ok(());
-        }
-        if self
-            .level
-            .is_some_and(|level| level != array.status().level)
-        {
-            return Err(format!("it is {}", array.status().level));
-        }
-        let status = array.status();
-        if status.level == Level::Raid0 || status.working < status.parts {
-            // There is nothing to compare.
-            return Ok(());
-        }
-        let begun = array.scrub(SyncKind::Check);
-        begun.map_err(|error| format!("it is not scrubbed: {error}"))?;
-        let worked = array.by_hand().work().await;
-        worked.map_err(|error| format!("it is not scrubbed: {error}"))?;
-        let scrubbed = array.status().scrubbed.expect("it was scrubbed");
-        if scrubbed.mismatches > 0 {
-            return Err(format!("parity does not fit: {scrubbed:?}"));
-        }
-        let name = array.status().members[0].name.clone();
-        let failed = array.fail(&name).await;
-        failed.map_err(|error| format!("{name} does not fail: {error}"))?;
-        self.look(&array, "without a member").await
     }
 }
