@@ -88,7 +88,6 @@ impl CephCluster {
     ///
     /// # Panics
     /// If it fails.
-    #[must_use]
     pub fn rbd(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("rbd");
         succeed(with_conf(&mut command, &self.folder).args(arguments))
@@ -98,7 +97,6 @@ impl CephCluster {
     ///
     /// # Panics
     /// If it fails.
-    #[must_use]
     pub fn ceph(&self, arguments: &[&str]) -> String {
         succeed(ceph(&self.folder).args(arguments))
     }

@@ -108,6 +108,10 @@ pub(super) fn library() -> Result<&'static Library, RbdError> {
     Ok(LIBRARY.get_or_init(|| loaded))
 }
 
+#[expect(
+    clippy::missing_transmute_annotations,
+    reason = "each type is written once, at its field"
+)]
 fn load() -> Result<Library, String> {
     let rados = open(c"librados.so.2")?;
     let rbd = open(c"librbd.so.1")?;

@@ -72,7 +72,7 @@ impl Place {
         let to = self.path().join("exported").display().to_string();
         drop(std::fs::remove_file(&to));
         let image = format!("{POOL}/{image}");
-        let _ = self.cluster.rbd(&["export", "--no-progress", &image, &to]);
+        self.cluster.rbd(&["export", "--no-progress", &image, &to]);
         self.file("exported")
     }
 
@@ -131,7 +131,7 @@ fn an_image_is_copied_there_and_back_and_is_an_overlays_base() {
     }
 
     let snapshot = format!("{POOL}/one@then");
-    let _ = place
+    place
         .cluster
         .rbd(&["snap", "create", "--no-progress", &snapshot]);
     std::fs::write(place.path().join("small"), [7; MIB]).expect("it is written");

@@ -99,7 +99,7 @@ fn what_has_no_object_is_a_hole_and_a_snapshot_stays_as_it_was() {
 
         // It grows while it is open: the node that is made then has the new size.
         assert!(disk.revalidate().await.unwrap().is_none());
-        let _ = cluster.rbd(&[
+        cluster.rbd(&[
             "resize",
             "--no-progress",
             "--size",
@@ -158,7 +158,7 @@ fn what_cannot_be_opened_is_refused_by_name() {
         return;
     };
     cluster.create("one", MIB);
-    let _ = cluster.rbd(&[
+    cluster.rbd(&[
         "create",
         "--size",
         "1M",

@@ -49,7 +49,7 @@ fn a_writer_that_was_locked_out_fails_for_good() {
         let first = open(&cluster, "one").await.unwrap();
         write(&first, range, 1).await.unwrap();
         first.flush().await.unwrap();
-        let _ = cluster.ceph(&["osd", "blocklist", "add", &cluster.watcher("one")]);
+        cluster.ceph(&["osd", "blocklist", "add", &cluster.watcher("one")]);
         let lost = loop {
             // The OSD learns of the block list a moment after the monitor.
             match first
