@@ -77,6 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.steps.is_empty() {
         packages::ensure(&[
             packages::TESTS,
+            packages::CEPH,
             packages::BROWSER,
             packages::GUEST,
             packages::GUEST_LAB,
@@ -251,7 +252,7 @@ impl Background {
 pub(crate) fn test(filter: Option<&str>) -> Result<()> {
     let mut failed = Vec::new();
     if filter != Some("browser") {
-        packages::ensure(&[packages::TESTS])?;
+        packages::ensure(&[packages::TESTS, packages::CEPH])?;
         let tests = suite::run(SuiteOptions {
             filter,
             ..SuiteOptions::default()
@@ -337,15 +338,20 @@ fn documentation() -> Result<()> {
     shell::run(shell::cargo(args).env("RUSTDOCFLAGS", flags))
 }
 
-/// What the feature `bucket` adds: the tests of the crate, and those of the binary with volumes.
+/// What the feature `bucket` adds: the tests of the crate, and those of the binary with volumes, and with images of Ceph that are
+/// copied to volumes.
 fn volumes_on_object_stores() -> Result<()> {
+    packages::ensure(&[packages::CEPH])?;
     // A test that does not find a server fails where all of them are there.
     let options = SuiteOptions {
         strict: s3_servers::install()?,
         ..SuiteOptions::default()
     };
     let selection = [&s3_servers::WITH_BUCKET[..], &["--lib", "--test=cli"]].concat();
-    let chosen = [("bucket", &[][..]), ("outboard cli", &["bucket::"])];
+    let chosen = [
+        ("bucket", &[][..]),
+        ("outboard cli", &["bucket::", "rbd::"]),
+    ];
     suite::run_chosen(&selection, &chosen, &options)
 }
 

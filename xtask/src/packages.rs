@@ -104,6 +104,17 @@ pub(crate) const TESTS: &[Package] = &[
     package("zsh", "asks for our completions"),
 ];
 
+/// The cluster that images of Ceph are tested on.
+pub(crate) const CEPH: &[Package] = &[
+    package(
+        "ceph-common",
+        "ceph and rbd, which make images and judge ours",
+    ),
+    package("ceph-mon", "the monitor"),
+    package("ceph-osd", "the OSD, on a file"),
+    package("librbd1", "Ceph's client library, which we load"),
+];
+
 /// What the tests of the report run.
 pub(crate) const BROWSER: &[Package] = &[
     package("chromium", "opens the lab's report"),

@@ -15,7 +15,7 @@
 //!
 //! # What this crate does not do
 //!
-//! It knows nothing of block devices or protocols. Sockets are tokio's.
+//! It knows nothing of block devices or protocols; [`rbd`] is the door to Ceph's library. Sockets are tokio's.
 #![allow(unsafe_code)]
 
 mod buffer;
@@ -28,6 +28,7 @@ mod long_work;
 pub mod loopdev;
 pub mod page_cache;
 pub mod parity;
+pub mod rbd;
 mod runtime;
 pub mod tcp;
 pub mod whole_file;

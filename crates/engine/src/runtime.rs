@@ -17,6 +17,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -27,6 +28,8 @@ use crate::driver::{Backend, uring};
 const POOL_THREADS: usize = 8;
 /// More cores than this are not used.
 pub const CORES_MAX: usize = 64;
+/// How long the end waits for images of Ceph that are being closed.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Which backend is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -183,6 +186,7 @@ where
     let mut result = None;
     cores.own.run(pin!(async { result = Some(main.await) }));
     cores.others.end();
+    crate::rbd::wait_for_closes(None, CLOSE_LIMIT);
     Ok(result.expect("the main future has ended"))
 }
 

@@ -50,6 +50,7 @@ mod null;
 mod overlay;
 pub mod partition;
 mod parts;
+mod rbd;
 mod read;
 mod read_ahead;
 mod request_gate;
@@ -74,6 +75,7 @@ pub use overlay::{
 };
 pub use partition::Partition;
 pub use parts::{PartError, Segment};
+pub use rbd::Rbd;
 pub use read::read_within;
 pub use read_ahead::{ReadAhead, WindowError};
 pub use stripe::{LeftOut, Stripe, StripeError};

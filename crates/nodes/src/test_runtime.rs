@@ -13,7 +13,7 @@ pub(crate) fn timed<F: Future>(future: F) -> F::Output {
 }
 
 /// Whether a future is ready when it is polled now.
-pub(crate) async fn is_ready<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool {
+pub(crate) async fn is_ready<F: Future + ?Sized>(mut future: std::pin::Pin<&mut F>) -> bool {
     std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context).is_ready()))
         .await
 }

@@ -8,7 +8,7 @@
 //!   it; [`ops`] makes the lists for proptest.
 //! * [`requires`] skips a test that needs something the machine lacks, and prints why; [`proc`](mod@proc)
 //!   starts programs and ends them; [`LoopDevice`] and [`TmpfsMount`] are real storage for tests; [`s3`] has servers
-//!   of object stores.
+//!   of object stores, [`ceph`] a cluster.
 //!
 //! # Invariants
 //!
@@ -19,6 +19,7 @@
 //!
 //! It is a dev-dependency only; nothing of it reaches a user.
 
+pub mod ceph;
 mod check;
 mod crash_disk;
 mod data;

@@ -50,7 +50,7 @@ use self::open::{FileKind, OpenedFile, TryReadMode, file_size};
 use self::plan::Zeroing;
 use self::seek::Seeks;
 use self::state::Pace;
-use self::sync::Syncs;
+pub(crate) use self::sync::{SyncEnd, Syncs};
 use crate::guard::{admit, assert_checked, assert_len, len_of};
 use crate::zeroes::zero_pieces;
 

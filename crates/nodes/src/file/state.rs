@@ -26,10 +26,7 @@ impl SyncFailure {
 
     /// What a request answers after the failure.
     pub(super) fn answer(&self, operation: Operation, range: Option<Range>) -> IoError {
-        let why = format!(
-            "a sync of the file failed and data may be lost: {}",
-            self.cause
-        );
+        let why = format!("a sync failed and data may be lost: {}", self.cause);
         IoError::new(self.errno, operation, range).because(why)
     }
 }

@@ -19,17 +19,17 @@ use tokio::sync::Notify;
 
 use super::state::{SyncFailure, SyncId, SyncState};
 
-/// How a durable request ended in the kernel.
-enum SyncEnd {
+/// How a durable request ended.
+pub(crate) enum SyncEnd {
     /// The sync was carried out, with this result.
     Synced(io::Result<()>),
     /// The write before the sync failed; nothing older is touched by that.
     WriteFailed(io::Error),
 }
 
-/// The syncs of one file.
+/// The syncs of one disk.
 #[derive(Debug)]
-pub(super) struct Syncs {
+pub(crate) struct Syncs {
     path: PathBuf,
     state: Mutex<SyncState>,
     failed: AtomicBool,
@@ -37,7 +37,7 @@ pub(super) struct Syncs {
 }
 
 impl Syncs {
-    pub(super) fn new(path: PathBuf) -> Arc<Self> {
+    pub(crate) fn new(path: PathBuf) -> Arc<Self> {
         Arc::new(Self {
             path,
             state: Mutex::default(),
@@ -89,7 +89,7 @@ impl Syncs {
     }
 
     /// Runs `work` as a task of its own, so that a dropped future does not lose its end.
-    async fn run(
+    pub(crate) async fn run(
         self: &Arc<Self>,
         work: impl Future<Output = SyncEnd> + Send + 'static,
         operation: Operation,

@@ -17,7 +17,7 @@ use super::parse::parse_named;
 use super::syntax::{Argument, Expression, Span, Word};
 
 /// Keys of paths that are no disks.
-const PATH_KEYS: [&str; 3] = ["ca", "profile", "pulled-while"];
+const PATH_KEYS: [&str; 4] = ["ca", "conf", "profile", "pulled-while"];
 /// Key of a value that repeats a disk of the same call.
 const DISK_KEY: &str = "prefer";
 

@@ -22,6 +22,8 @@ pub(super) enum CallKind {
     Remote,
     /// `bucket(URI, …)`
     Bucket,
+    /// `rbd(IMAGE, …)`
+    Rbd,
     /// `blocks(DISK, size=…)`
     Blocks,
     /// `partition(DISK, NUMBER)`
@@ -63,6 +65,7 @@ impl CallKind {
                 "remote(URI, connections=4, timeout=30s, read-ahead=1M, read-only=true)"
             }
             Self::Bucket => "bucket(URI, ca=FILE, read-only=true)",
+            Self::Rbd => "rbd(POOL/IMAGE, conf=PATH, id=NAME, cluster=NAME, read-only=true)",
             Self::Blocks => "blocks(DISK, size=512)",
             Self::Partition => "partition(DISK, NUMBER)",
             Self::Linear => "linear(DISK, …)",
@@ -92,12 +95,13 @@ impl CallKind {
 }
 
 /// Every name of the language.
-pub(super) const ENTRIES: [CatalogEntry; 19] = [
+pub(super) const ENTRIES: [CatalogEntry; 20] = [
     built("file", CallKind::File),
     built("memory", CallKind::Memory),
     built("null", CallKind::Null),
     built("remote", CallKind::Remote),
     built("bucket", CallKind::Bucket),
+    built("rbd", CallKind::Rbd),
     built("blocks", CallKind::Blocks),
     built("partition", CallKind::Partition),
     built("linear", CallKind::Linear),
@@ -128,6 +132,9 @@ pub(super) const SCHEMES: [&str; 6] = [
     "nbds+vsock",
 ];
 
+/// How the name of an image of Ceph begins.
+pub(super) const RBD: &str = "rbd:";
+
 /// The entry of `name`.
 pub(super) fn find(name: &str) -> Option<&'static CatalogEntry> {
     ENTRIES.iter().find(|entry| entry.name == name)
@@ -149,9 +156,9 @@ pub(super) fn schemes() -> String {
     written(&SCHEMES)
 }
 
-/// How remote disks and volumes on object stores are written, for messages.
+/// How remote disks, volumes on object stores and images of Ceph are written, for messages.
 pub(super) fn all_schemes() -> String {
-    format!("{}, {}", schemes(), written(&bucket::SCHEMES))
+    format!("{}, {}, {RBD}", schemes(), written(&bucket::SCHEMES))
 }
 
 fn written(schemes: &[&str]) -> String {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bucket::VolumeUri;
+use engine::rbd::ImageSpec;
 use nbd::client::Target;
 use nodes::array::Raid0Layout;
 use nodes::{DelayTimes, FaultPlan, Rates};
@@ -55,6 +56,8 @@ pub(crate) enum Disk {
     },
     /// A volume on an object store.
     Bucket(BucketDisk),
+    /// An image of Ceph.
+    Rbd(RbdDisk),
     /// Another disk, in blocks of another size.
     Blocks {
         /// The other one.
@@ -137,6 +140,15 @@ pub(crate) struct BucketDisk {
     /// Never written: it is taken from no server.
     pub(crate) read_only: bool,
     /// Where its URI stands in the text.
+    pub(crate) span: Span,
+}
+
+/// An image of Ceph, or a snapshot of it, which is read-only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RbdDisk {
+    /// Which, and how its cluster is reached.
+    pub(crate) spec: ImageSpec,
+    /// Where its name stands in the text.
     pub(crate) span: Span,
 }
 
@@ -250,6 +262,7 @@ impl Disk {
             | Self::Error(_)
             | Self::Remote { .. }
             | Self::Bucket(_)
+            | Self::Rbd(_)
             | Self::Dm { .. } => &[],
         }
     }
@@ -274,6 +287,7 @@ impl Disk {
             | Self::Error(_)
             | Self::Remote { .. }
             | Self::Bucket(_)
+            | Self::Rbd(_)
             | Self::Dm { .. } => &mut [],
         }
     }
@@ -285,6 +299,7 @@ impl Disk {
             | Self::Memory { .. }
             | Self::Remote { .. }
             | Self::Bucket(_)
+            | Self::Rbd(_)
             | Self::Array(_)
             | Self::Volume(_)
             | Self::Overlay(_)

@@ -49,6 +49,7 @@ fn outline(expression: &Expression, disk: &Disk) -> DiskOutline {
             let kind = match disk {
                 Disk::Remote { .. } => "nbd",
                 Disk::Bucket(_) => "bucket",
+                Disk::Rbd(_) => "rbd",
                 _ => "file",
             };
             return DiskOutline::leaf(kind, &word.text);

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use bucket::VolumeUri;
+use engine::rbd::ImageSpec;
 use nbd::client::limits;
 
 use super::arguments::Arguments;
 use super::arrays;
 use super::catalog::{self, CallKind, CatalogEntry};
-use super::disk::{BucketDisk, CachedDisk, Disk, NamedDisk, Overlay};
+use super::disk::{BucketDisk, CachedDisk, Disk, NamedDisk, Overlay, RbdDisk};
 use super::error::{ExpressionError, ExpressionProblem};
 use super::faults;
 use super::parse::parse_named;
@@ -56,6 +57,9 @@ fn disk(expression: &Expression) -> Resolved<Disk> {
 /// A URI or a path.
 fn leaf(word: &Word) -> Resolved<Disk> {
     let span = word.span;
+    if word.text.starts_with(catalog::RBD) {
+        return Ok(Disk::Rbd(image(word)?));
+    }
     let scheme = word.text.split_once("://").map(|(scheme, _)| scheme);
     let Some(scheme) = scheme.filter(|scheme| is_scheme(scheme)) else {
         let path = PathBuf::from(&word.text);
@@ -120,6 +124,7 @@ fn made(kind: CallKind, span: Span, arguments: &mut Arguments<'_>) -> Resolved<D
         CallKind::Error => Disk::Error(arguments.disk_size("SIZE")?),
         CallKind::Remote => remote(arguments)?,
         CallKind::Bucket => Disk::Bucket(volume_on_store(arguments)?),
+        CallKind::Rbd => Disk::Rbd(image_with_options(arguments)?),
         CallKind::Blocks => Disk::Blocks {
             disk: child(arguments)?,
             size: arguments.block_size("size")?,
@@ -231,6 +236,36 @@ fn volume_on_store(arguments: &mut Arguments<'_>) -> Resolved<BucketDisk> {
         read_only: arguments.switch("read-only")? || disk.read_only,
         ..disk
     })
+}
+
+/// An image of Ceph, with `rbd:` before its name or without.
+fn image(word: &Word) -> Resolved<RbdDisk> {
+    let text = word.text.strip_prefix(catalog::RBD).unwrap_or(&word.text);
+    let name = text.parse();
+    let name = name.map_err(|error| (word.span, ExpressionProblem::uri(error)))?;
+    Ok(RbdDisk {
+        spec: ImageSpec {
+            name,
+            conf: None,
+            id: None,
+            cluster: None,
+            read_only: false,
+        },
+        span: word.span,
+    })
+}
+
+fn image_with_options(arguments: &mut Arguments<'_>) -> Resolved<RbdDisk> {
+    let mut disk = image(arguments.word("POOL/IMAGE")?)?;
+    let mut text = |key, expected| {
+        let word = arguments.keyed_word(key, expected)?;
+        Ok(word.map(|word| word.text.clone()))
+    };
+    disk.spec.conf = text("conf", "the path of a ceph.conf")?.map(PathBuf::from);
+    disk.spec.id = text("id", "the name of a user")?;
+    disk.spec.cluster = text("cluster", "the name of a cluster")?;
+    disk.spec.read_only = arguments.switch("read-only")?;
+    Ok(disk)
 }
 
 fn overlay(arguments: &mut Arguments<'_>) -> Resolved<Overlay> {

@@ -67,6 +67,7 @@ pub(crate) fn byte_rates(disk: &Disk) -> ByteRates {
         | Disk::Error(_)
         | Disk::Remote { .. }
         | Disk::Bucket(_)
+        | Disk::Rbd(_)
         | Disk::Overlay(_)
         | Disk::Dm { .. } => ByteRates::default(),
     }

@@ -28,6 +28,7 @@ mod lab_stores;
 mod netboot;
 mod per_client;
 mod qemu_bitmaps;
+mod rbd;
 mod serve;
 mod service_manager;
 mod sockets;

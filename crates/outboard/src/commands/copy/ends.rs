@@ -56,6 +56,10 @@ fn are_one(one: &Disk, other: &Disk) -> bool {
             (&a.address, &a.export) == (&b.address, &b.export)
         }
         (Disk::Bucket(a), Disk::Bucket(b)) => a.uri == b.uri,
+        (Disk::Rbd(a), Disk::Rbd(b)) => {
+            (&a.spec.name, &a.spec.conf, &a.spec.cluster)
+                == (&b.spec.name, &b.spec.conf, &b.spec.cluster)
+        }
         _ => false,
     }
 }

@@ -123,6 +123,7 @@ fn can_be_opened_twice(disk: &Disk) -> bool {
             | Disk::Cache(_)
             | Disk::Remote { .. }
             | Disk::Bucket(_)
+            | Disk::Rbd(_)
             | Disk::Dm { .. }
             | Disk::Error(_)
     );

@@ -85,6 +85,11 @@ impl WriteRules for OwnWriteRules<'_> {
                         "a lab does not write the volume {uri}: it has no serial to name"
                     ));
                 }
+                WriteTarget::Rbd(image) => {
+                    return Err(format!(
+                        "a lab does not write the image rbd:{image}: it has no serial to name"
+                    ));
+                }
                 WriteTarget::Export(export) => self.check_export(&export)?,
             }
         }

@@ -15,6 +15,7 @@ mod compose;
 mod error;
 mod files;
 mod member_reopen;
+mod rbd_disk;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -231,6 +232,7 @@ impl Builder {
             Disk::Error(size) => Ok(ram("error", *size, Arc::new(ErrorDisk::new(size.0)))),
             Disk::Remote { .. } => self.remote(disk, place).await,
             Disk::Bucket(disk) => self.bucket(disk, place).await,
+            Disk::Rbd(disk) => rbd_disk::open(disk, place).await,
             Disk::Blocks { disk, size } => self.blocks(disk, *size, place).await,
             Disk::Partition { disk, number, span } => {
                 self.partition(disk, *number, place, *span).await

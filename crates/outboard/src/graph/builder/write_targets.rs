@@ -13,12 +13,13 @@
 use std::path::{Path, PathBuf};
 
 use bucket::BucketUri;
+use engine::rbd::ImageName;
 use nbd::client::Target;
 use nodes::dm::Need;
 
 use super::table::{disk_of, parsed};
 use super::{BuildError, BuildPlace, Result};
-use crate::graph::disk::{Disk, NamedDisk};
+use crate::graph::disk::{Disk, NamedDisk, RbdDisk};
 use crate::graph::syntax::Span;
 
 /// A place that may be written.
@@ -30,6 +31,8 @@ pub(crate) enum WriteTarget {
     Export(Target),
     /// A volume on an object store.
     Bucket(BucketUri),
+    /// An image of Ceph.
+    Rbd(ImageName),
 }
 
 /// All that may be written through a disk, in the order in which it is named.
@@ -57,6 +60,11 @@ fn add(disk: &Disk, place: &BuildPlace<'_>, found: &mut Vec<WriteTarget>) -> Res
         }
         Disk::Bucket(disk) => {
             found.extend((!disk.read_only).then(|| WriteTarget::Bucket(disk.uri.volume.clone())));
+            Ok(())
+        }
+        Disk::Rbd(RbdDisk { spec, .. }) => {
+            let is_written = !spec.read_only && spec.name.snapshot.is_none();
+            found.extend(is_written.then(|| WriteTarget::Rbd(spec.name.clone())));
             Ok(())
         }
         Disk::Overlay(overlay) => {

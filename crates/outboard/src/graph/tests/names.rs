@@ -305,7 +305,7 @@ fn an_unknown_name_is_answered_with_what_exists() {
     assert!(text.contains("did you mean memory?"), "{text}");
     assert!(
         text.contains(
-            "there are PATH, file, memory, null, remote, bucket, blocks, partition, linear, stripe, array, volume, dm, overlay, cache, delay, fault, throttle, zero, error and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://, nbd+vsock://, nbds+vsock://, s3://, file://)"
+            "there are PATH, file, memory, null, remote, bucket, rbd, blocks, partition, linear, stripe, array, volume, dm, overlay, cache, delay, fault, throttle, zero, error and URIs (nbd://, nbd+unix://, nbds://, nbds+unix://, nbd+vsock://, nbds+vsock://, s3://, file://, rbd:)"
         ),
         "{text}"
     );
@@ -463,4 +463,37 @@ fn a_snapshot_of_a_volume_on_a_store_is_read_only() {
         problem.to_string().contains("no name of a snapshot"),
         "{problem}"
     );
+}
+
+#[test]
+fn an_image_of_ceph_is_named_as_ceph_does() {
+    for (text, name, read_only) in [
+        ("rbd:vms/root", "vms/root", false),
+        (
+            "disk=rbd:vms/team/root@before",
+            "vms/team/root@before",
+            false,
+        ),
+        ("rbd(vms/root, read-only=true)", "vms/root", true),
+        ("rbd(rbd:vms/root)", "vms/root", false),
+    ] {
+        match resolve(text).map(|named| named.disk) {
+            Ok(Disk::Rbd(disk)) => {
+                assert_eq!(disk.spec.name.to_string(), name, "{text}");
+                assert_eq!(disk.spec.read_only, read_only, "{text}");
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    let text = "rbd(vms/root, conf=/etc/ceph/lab.conf, id=lab, cluster=backup)";
+    let Ok(Disk::Rbd(disk)) = resolve(text).map(|named| named.disk) else {
+        panic!("{text} is an image");
+    };
+    let conf = disk.spec.conf.as_deref();
+    assert_eq!(conf, Some(std::path::Path::new("/etc/ceph/lab.conf")));
+    let (id, cluster) = (disk.spec.id.as_deref(), disk.spec.cluster.as_deref());
+    assert_eq!((id, cluster), (Some("lab"), Some("backup")));
+    let (problem, marked) = problem_of("cache(rbd:root, file)");
+    assert_eq!(marked, "rbd:root");
+    assert!(problem.to_string().contains("POOL/IMAGE"), "{problem}");
 }
