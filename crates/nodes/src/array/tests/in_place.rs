@@ -162,7 +162,7 @@ fn a_reshape_goes_on_with_its_file_where_it_was_after_any_end() {
                 content.put(&array, Range::new(0, 512), step).await;
                 let last = Range::new(case.sizes()[0] - 512, 512);
                 content.put(&array, last, step).await;
-                if step % 2 == 0 {
+                if step.is_multiple_of(2) {
                     array.stop().await.unwrap();
                 }
                 drop(array);
