@@ -490,7 +490,7 @@ fn an_image_of_ceph_is_named_as_ceph_does() {
         panic!("{text} is an image");
     };
     let conf = disk.spec.conf.as_deref();
-    assert_eq!(conf, Some(std::path::Path::new("/etc/ceph/lab.conf")));
+    assert_eq!(conf, Some(Path::new("/etc/ceph/lab.conf")));
     let (id, cluster) = (disk.spec.id.as_deref(), disk.spec.cluster.as_deref());
     assert_eq!((id, cluster), (Some("lab"), Some("backup")));
     let (problem, marked) = problem_of("cache(rbd:root, file)");
