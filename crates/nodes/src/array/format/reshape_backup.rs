@@ -11,6 +11,7 @@
 //! 72    8  where the data of the second range are, sectors behind those of the first
 //! 80   16  the second range
 //! 96    4  checksum of the bytes before
+//! 128   8  "outboard" where that wrote it: mdadm has zeroes there, and reads nothing
 //!
 //! file         header │ 4 KiB │ data
 //! new member   … header │ 4 KiB │ data │ header │ end of the bytes that the array uses
@@ -28,6 +29,8 @@ pub(in crate::array) const LEN: usize = 512;
 /// Bytes from a header to its data, and what the header behind these takes.
 pub(in crate::array) const PLACE_LEN: u64 = 4096;
 const MAGIC: &[u8; 15] = b"md_backup_data-";
+/// What headers of our own have.
+const MARK: &[u8; 8] = b"outboard";
 /// Seconds by which a backup may be older than the superblocks of its array, and by which it may be younger, as mdadm has it.
 const OLDER_MAX: u64 = 2 * 60 * 60;
 const YOUNGER_MAX: u64 = 10 * 60;
@@ -44,6 +47,7 @@ mod field {
     pub(super) const SECOND_START: usize = 80;
     pub(super) const SECOND_LENGTH: usize = 88;
     pub(super) const SECOND_CHECKSUM: usize = 96;
+    pub(super) const MARK: usize = 128;
 }
 
 /// What a header says.
@@ -57,6 +61,8 @@ pub(in crate::array) struct ReshapeBackup {
     pub(in crate::array) first: SavedRange,
     /// Others, if there are any.
     pub(in crate::array) second: Option<SavedRange>,
+    /// Whether outboard wrote it.
+    pub(in crate::array) is_ours: bool,
 }
 
 /// Bytes of the array, and where a copy of them begins, byte of the disk or file.
@@ -121,6 +127,7 @@ impl ReshapeBackup {
             written: fields.u64(field::WRITTEN),
             first: saved(field::START, field::LENGTH, 0)?,
             second: has_second.then(second).transpose()?,
+            is_ours: fields.bytes(field::MARK) == *MARK,
         }))
     }
 
@@ -146,6 +153,9 @@ impl ReshapeBackup {
             let sum = checksum(b, field::SECOND_CHECKSUM);
             put(b, field::SECOND_CHECKSUM, sum.to_le_bytes());
         }
+        if self.is_ours {
+            put(b, field::MARK, *MARK);
+        }
         bytes
     }
 
@@ -157,6 +167,7 @@ impl ReshapeBackup {
             written,
             first: SavedRange { range, at },
             second: None,
+            is_ours: true,
         }
     }
 

@@ -308,9 +308,10 @@ fn a_file_of_another_array_or_time_is_refused_and_so_is_reading_alone() {
     });
 }
 
-/// As mdadm leaves a file: both halves named, of another length than ours, the first of them written over in part.
+/// Both halves are named, as mdadm leaves a file, of another length than ours, the first of them written over in part. Where mdadm wrote it, nothing is
+/// restored.
 #[test]
-fn both_halves_of_a_file_of_mdadm_are_restored() {
+fn both_halves_of_a_file_are_restored_unless_mdadm_wrote_it() {
     for version in [Version::V1_0, Version::V0_90 { big_endian: false }] {
         block_on(async {
             let mut case = backup_cases().remove(0);
@@ -334,12 +335,22 @@ fn both_halves_of_a_file_of_mdadm_are_restored() {
                 written: of.updated,
                 first: saved(0),
                 second: Some(saved(1)),
+                is_ours: true,
             };
             for SavedRange { range, at } in [saved(0), saved(1)] {
                 let (start, end) = (range.offset, range.end());
                 let bytes = Range::new(0, start).len_usize()..Range::new(0, end).len_usize();
                 put(&file.disk, at, content.bytes()[bytes].to_vec()).await;
             }
+            let of_mdadm = ReshapeBackup {
+                is_ours: false,
+                ..header
+            };
+            put(&file.disk, 0, of_mdadm.encode()).await;
+            let refused = open(candidates(&disks), with(Some(file.clone()))).await;
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains("mdadm wrote it"), "{refused}");
+            assert!(file.is_there());
             put(&file.disk, 0, header.encode()).await;
             put(&disks[1], position / 2, vec![0xee; 8192]).await;
             let array = open(candidates(&disks), with(Some(file.clone()))).await;

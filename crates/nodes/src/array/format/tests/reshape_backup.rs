@@ -18,6 +18,7 @@ fn backup() -> ReshapeBackup {
             at: 4096,
         },
         second: None,
+        is_ours: false,
     }
 }
 
@@ -98,10 +99,10 @@ fn a_backup_of_another_time_is_of_another_reshape() {
 
 proptest! {
     #[test]
-    fn what_was_encoded_is_decoded(array: [u8; 16], written: u64, at in 0_u64..1 << 40, start in 0_u64..1 << 40, len in 0_u64..1 << 40) {
+    fn what_was_encoded_is_decoded(array: [u8; 16], written: u64, at in 0_u64..1 << 40, start in 0_u64..1 << 40, len in 0_u64..1 << 40, is_ours: bool) {
         let range = Range::new(start * 512, len * 512);
         let first = SavedRange { range, at: at * 512 };
-        let of = ReshapeBackup { array, written, first, second: None };
+        let of = ReshapeBackup { array, written, first, second: None, is_ours };
         prop_assert_eq!(ReshapeBackup::decode(&of.encode()), Ok(Some(of)));
     }
 

@@ -3,6 +3,7 @@
 //! # Invariants
 //!
 //! * What counts was written whole, is of this array and of the time of its superblocks, and has all rows that may have been written over.
+//! * Where rows are moved in place, only a file of ours counts.
 
 use std::sync::Arc;
 
@@ -126,6 +127,10 @@ impl RedundantArray {
         let sections = layout.sections();
         let position = sections.after().range.end();
         let row_len = sections.after().layout.row_len();
+        if sections.is_in_place() && !backup.is_ours {
+            // In the guest its file had rows as they were behind the move, with superblocks from before it.
+            return Err("mdadm wrote it, and knows alone how far its kernel came: end the reshape with mdadm --grow --continue --backup-file".to_owned());
+        }
         let (mut data, mut to) = (IoBufs::new(), position);
         for saved in backup.from(position) {
             data.extend(place.read(saved.at, saved.range.len).await?);

@@ -171,6 +171,7 @@ impl RedundantArray {
                     at: target.place(place).offset,
                 },
                 second: None,
+                is_ours: true,
             };
             let written = save(&target, &header, (headers, place), old.data.clone()).await;
             written.map_err(|error| {

@@ -280,6 +280,7 @@ async fn stopped_between(case: &Case) -> (Vec<Node>, Backup, Content) {
             at: 0,
         },
         second: None,
+        is_ours: false,
     };
     (nodes, Backup { header, data }, content)
 }
