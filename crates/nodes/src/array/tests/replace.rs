@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use block::{BlockDevice, Node, Operation, Range};
-use testkit::{HeldDisk, MemDisk, block_on, pattern};
+use testkit::{Held, HeldDisk, MemDisk, block_on, pattern};
 
 use super::super::format::{Level, features};
 use super::super::redundant::tests::kit::{
@@ -219,14 +219,23 @@ fn with_partial_parity_logs_the_place_is_taken_while_no_row_is_being_written() {
         let by_hand = array.by_hand();
         let redundant = &by_hand.array;
         let row = Range::new(0, 8192);
+        let data = superblock(&disks[2]).await.data.offset;
         let written = async {
             write(&array, row, 2).await;
         };
         let taken = async {
-            while held.held().is_empty() {
+            // Before the row come its log, and flushes of what was written before.
+            let is_data = |one: &Held| one.range.is_some_and(|range| range.offset >= data);
+            let of_row = loop {
+                let all = held.held();
+                if let Some(of_row) = all.iter().find(|one| is_data(one)) {
+                    break *of_row;
+                }
+                for other in all {
+                    held.release(other.id).await;
+                }
                 tokio::task::yield_now().await;
-            }
-            let of_row = held.held()[0];
+            };
             assert_eq!(of_row.operation, Operation::Write);
             let mut taking = pin!(redundant.take_place(0, redundant.needs()));
             for _ in 0..1000 {

@@ -320,7 +320,7 @@ fn arrays_are_cut_while_they_get_another_level() {
 #[test]
 fn arrays_with_logs_are_cut_before_a_reshape_and_in_it() {
     let has_logs = |seed: &u64| ReshapeWorld::new(*seed).has_logs();
-    let seeds = (RESHAPE_FROM..).filter(has_logs).take(20);
+    let seeds = (RESHAPE_FROM..).filter(has_logs).take(30);
     let with_logs: Vec<String> = seeds.map(|seed| play(seed).story).collect();
     let cut = |when: &str| {
         let cut = with_logs.iter().filter(|story| {
@@ -334,7 +334,7 @@ fn arrays_with_logs_are_cut_before_a_reshape_and_in_it() {
         cut.count()
     };
     let counts = (cut("before"), cut("in it"));
-    assert!(counts.0 > 3 && counts.1 > 3, "of 20: {counts:?}");
+    assert!(counts.0 > 3 && counts.1 > 3, "of 30: {counts:?}");
 }
 
 /// A promise about reshapes is worth what worlds have of them.
