@@ -201,6 +201,7 @@ impl Report {
 /// Where a test panicked and the beginning of its message, in one line.
 fn cause(output: &str) -> Option<String> {
     let (_, cause) = output.split_once(" panicked at ")?;
+    let cause = cause.split("stack backtrace:").next()?;
     let words: Vec<&str> = cause.split_whitespace().collect();
     Some(words.join(" ").chars().take(CAUSE_CHARACTERS).collect())
 }

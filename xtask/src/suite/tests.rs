@@ -46,7 +46,7 @@ fn program(folder: &Path, name: &str, lines: &[&str], status: u8) -> Task {
 const STARTED: &str = r#"{"type":"suite","event":"started","test_count":1}"#;
 const TEST: &str = r#"{"type":"test","event":"started","name":"a::b"}"#;
 const TEST_OK: &str = r#"{"type":"test","name":"a::b","event":"ok","exec_time":1.5}"#;
-const TEST_FAILED: &str = r#"{"type":"test","name":"a::b","event":"failed","exec_time":0.5,"stdout":"thread 'a::b' (1) panicked at a.rs:1:5:\nleft: 1\n"}"#;
+const TEST_FAILED: &str = r#"{"type":"test","name":"a::b","event":"failed","exec_time":0.5,"stdout":"thread 'a::b' (1) panicked at a.rs:1:5:\nleft: 1\nstack backtrace:\n   0: f\n"}"#;
 const OK: &str = r#"{"type":"suite","event":"ok","passed":1,"exec_time":1.5}"#;
 const FAILED: &str = r#"{"type":"suite","event":"failed","passed":0,"exec_time":0.5}"#;
 
