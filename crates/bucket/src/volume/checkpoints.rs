@@ -145,13 +145,11 @@ impl<'a> IndexCheckpoints<'a> {
         &self,
         options: CheckpointOptions,
     ) -> Result<Checkpoint, BucketError> {
-        let work = async {
-            let created = self.admin.create_detached_checkpoint(&options).await?;
-            let all = self.admin.list_checkpoints(None).await?;
-            Ok(all.into_iter().find(|one| one.id == created.id))
-        };
-        let created = self.limited("create a checkpoint of", work).await?;
-        created.ok_or_else(|| BucketError::Contended {
+        let create = self.admin.create_detached_checkpoint(&options);
+        let created = self.limited("create a checkpoint of", create).await?;
+        let mut all = self.all().await?.into_iter();
+        let found = all.find(|one| one.id == created.id);
+        found.ok_or_else(|| BucketError::Contended {
             uri: self.access.uri.clone(),
         })
     }
