@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! * What a client was told is durable is in a file when the OSD is killed by `SIGKILL`: the OSD has BlueStore.
+//! * What was acknowledged as durable is in a file when the OSD is killed by `SIGKILL`: the OSD has BlueStore.
 //! * Nothing authenticates, nothing is replicated, and no file outside the folder is written.
 
 use std::net::TcpListener;

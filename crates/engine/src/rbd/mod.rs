@@ -54,6 +54,14 @@ pub struct ImageSpec {
     pub read_only: bool,
 }
 
+impl ImageSpec {
+    /// Whether it is never written.
+    #[must_use]
+    pub const fn is_read_only(&self) -> bool {
+        self.read_only || self.name.snapshot.is_some()
+    }
+}
+
 /// Why an image cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum RbdError {

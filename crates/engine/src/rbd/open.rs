@@ -48,7 +48,7 @@ pub(super) fn open(spec: &ImageSpec) -> Result<Image, RbdError> {
         // SAFETY: the pool is open; the library copies the text.
         unsafe { (library.ioctx_set_namespace)(handles.pool, namespace.as_ptr()) };
     }
-    let read_only = spec.read_only || name.snapshot.is_some();
+    let read_only = spec.is_read_only();
     let open = match read_only {
         true => library.open_read_only,
         false => library.open,

@@ -46,8 +46,7 @@ impl SyncManager {
         let form = self.new_form(shape)?;
         self.must_be_at_rest()?;
         let spares = self.new_members(form.parts)?;
-        let has_backup = backup.is_some();
-        let moved = self.array.distance_for(form, &spares, has_backup)?;
+        let moved = self.array.distance_for(form, &spares, backup.is_some())?;
         self.array
             .begin_reshape(form, spares, moved, backup)
             .await?;

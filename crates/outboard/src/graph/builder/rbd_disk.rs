@@ -11,7 +11,7 @@ use crate::graph::disk::RbdDisk;
 
 /// Opens an image. One that is to be written gets its exclusive lock.
 pub(super) async fn open(disk: &RbdDisk, place: &BuildPlace<'_>) -> Result<BuiltDisk> {
-    let never_written = disk.spec.read_only || disk.spec.name.snapshot.is_some();
+    let never_written = disk.spec.is_read_only();
     let about = disk.spec.name.to_string();
     let spec = ImageSpec {
         read_only: never_written || place.read_only,

@@ -63,8 +63,7 @@ fn add(disk: &Disk, place: &BuildPlace<'_>, found: &mut Vec<WriteTarget>) -> Res
             Ok(())
         }
         Disk::Rbd(RbdDisk { spec, .. }) => {
-            let is_written = !spec.read_only && spec.name.snapshot.is_none();
-            found.extend(is_written.then(|| WriteTarget::Rbd(spec.name.clone())));
+            found.extend((!spec.is_read_only()).then(|| WriteTarget::Rbd(spec.name.clone())));
             Ok(())
         }
         Disk::Overlay(overlay) => {

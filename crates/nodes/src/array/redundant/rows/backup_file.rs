@@ -24,6 +24,7 @@ use super::super::super::format::reshape_backup::{PLACE_LEN, ReshapeBackup, Save
 use super::super::super::{ArrayError, BackupFile};
 use super::super::RedundantArray;
 use super::super::row_section::RowSections;
+use super::backup_place::BackupPlace;
 use super::reshape::RETRY;
 
 /// Bytes of the array that are moved at once, where a row is not larger, as mdadm does.
@@ -66,8 +67,8 @@ impl OpenBackup {
     ) -> Result<Self, ArrayError> {
         let found = file.open().await;
         if let Some(found) = found.map_err(|why| refused(&*file, &why))? {
-            let is_own = read_header(&found).await;
-            let is_own = is_own.is_ok_and(|header| header.array == array);
+            let header = BackupPlace::File(found).header(0).await;
+            let is_own = header.is_ok_and(|header| header.array == array);
             if !is_own {
                 let what = format!("{} exists, and is no backup of this array", file.name());
                 let next = "name another one, or remove it";
@@ -118,12 +119,10 @@ impl OpenBackup {
         let disk = match self.disk.take() {
             Some(disk) => disk,
             None => {
-                let opened = self.file.open().await;
-                let opened =
-                    opened.and_then(|disk| disk.ok_or_else(|| "it is not there".to_owned()));
-                let failed =
-                    |why| IoError::new(Errno::Io, Operation::Write, Some(place)).because(why);
-                opened.map_err(failed)?
+                let opened = open_found(&*self.file).await;
+                opened.map_err(|why| {
+                    IoError::new(Errno::Io, Operation::Write, Some(place)).because(why)
+                })?
             }
         };
         disk.write(place, data, WriteFlags::empty()).await?;
@@ -195,14 +194,11 @@ pub(super) fn refused(file: &dyn BackupFile, why: &str) -> ArrayError {
     )
 }
 
-/// The header of a file. `Err`: why there is none that counts.
-async fn read_header(disk: &Node) -> Result<ReshapeBackup, String> {
-    if disk.geometry().size < PLACE_LEN {
-        return Err("it has none".to_owned());
-    }
-    let read = disk.read(Range::new(0, PLACE_LEN)).await;
-    let read = read.map_err(|error| format!("it cannot be read: {error}"))?;
-    super::backup_place::decode(&read.concat())
+/// Opens a file that is to be there.
+pub(super) async fn open_found(file: &dyn BackupFile) -> Result<Node, String> {
+    file.open()
+        .await?
+        .ok_or_else(|| "it is not there".to_owned())
 }
 
 impl RedundantArray {

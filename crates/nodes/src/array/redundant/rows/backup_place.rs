@@ -158,7 +158,7 @@ impl RedundantArray {
 
 /// Where a backup may be.
 #[derive(Debug)]
-enum BackupPlace {
+pub(super) enum BackupPlace {
     /// mdadm's backup file.
     File(Node),
     /// The end of the bytes that the array uses of a new member.
@@ -203,7 +203,7 @@ impl BackupPlace {
         read.map_err(|error| format!("it cannot be read: {error}"))
     }
 
-    async fn header(&self, at: u64) -> Result<ReshapeBackup, String> {
+    pub(super) async fn header(&self, at: u64) -> Result<ReshapeBackup, String> {
         decode(&self.read(at, PLACE_LEN).await?.concat())
     }
 
@@ -220,7 +220,7 @@ impl BackupPlace {
     }
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<ReshapeBackup, String> {
+fn decode(bytes: &[u8]) -> Result<ReshapeBackup, String> {
     match ReshapeBackup::decode(bytes) {
         Ok(Some(backup)) => Ok(backup),
         Ok(None) => Err("it has none".to_owned()),

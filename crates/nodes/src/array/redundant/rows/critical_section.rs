@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use block::{IoBufs, IoError, Node, Operation, Range, WriteFlags};
+use block::{IoBufs, IoError, Operation, Range, WriteFlags};
 use bytes::Bytes;
 use engine::clock;
 
@@ -40,7 +40,7 @@ use super::super::range_locks::Kind;
 use super::super::reshape::NewForm;
 use super::super::row_section::critical_len;
 use super::super::state::State;
-use super::backup_file::{OpenBackup, refused as file_refused};
+use super::backup_file::{OpenBackup, open_found, refused as file_refused};
 use super::backup_place::FoundBackup;
 use super::reshape::RETRY;
 use super::sync::RowStop;
@@ -246,7 +246,10 @@ impl RedundantArray {
 
     async fn restore(&self, file: Option<Arc<dyn BackupFile>>) -> Result<(), ArrayError> {
         let opened = match &file {
-            Some(file) => Some(open_backup(&**file).await?),
+            Some(file) => {
+                let opened = open_found(&**file).await;
+                Some(opened.map_err(|why| file_refused(&**file, &why))?)
+            }
             None => None,
         };
         let is_in_place = self.layout().sections().is_in_place();
@@ -312,11 +315,4 @@ async fn save(
         target.write(place, data, WriteFlags::empty()).await?;
     }
     target.flush().await
-}
-
-/// Opens a backup file that is to be there.
-async fn open_backup(file: &dyn BackupFile) -> Result<Node, ArrayError> {
-    let opened = file.open().await;
-    let opened = opened.and_then(|disk| disk.ok_or_else(|| "it is not there".to_owned()));
-    opened.map_err(|why| file_refused(file, &why))
 }
