@@ -5,16 +5,8 @@
 //! ZeroFS has the cache that its `zerofs init` writes: 10 GB of disk and 1 GB of memory.
 
 use super::figures::Figure;
-use super::rows::{Bound, Mark, Row, at_least, below, load};
+use super::rows::{Mark, Row, above, at_least, below, load};
 use super::work::{BucketWork, Work};
-
-const fn above(figure: Figure, limit: f64) -> Mark {
-    Mark {
-        figure,
-        bound: Bound::AtLeast(limit),
-        peer: None,
-    }
-}
 
 const READ_CPU: Mark = below(Figure::ServerCpu, 8.0);
 const UPLOADED: Mark = below(Figure::Uploaded, 2.0);

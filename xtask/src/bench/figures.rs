@@ -1,5 +1,6 @@
 //! The figures of one measurement, and their medians over rounds.
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 /// What was measured in one round; absent where a row has no such figure.
@@ -43,6 +44,20 @@ pub(crate) struct Sample {
     pub(crate) stored_ratio: Option<f64>,
     /// Requests to the store a second.
     pub(crate) store_rate: Option<f64>,
+}
+
+impl Sample {
+    /// The quantiles of latencies in nanoseconds.
+    #[expect(clippy::cast_precision_loss, reason = "a figure has three digits")]
+    pub(super) fn of_latencies(latencies: &Histogram<u64>) -> Self {
+        let at = |quantile: f64| Some(latencies.value_at_quantile(quantile) as f64 / 1000.0);
+        Self {
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            ..Self::default()
+        }
+    }
 }
 
 /// One column of the table.

@@ -115,14 +115,7 @@ fn probe_in_flood(serving: &Serving, disk: &Path, probe: Probe, seconds: u32) ->
         }
         Ok(())
     })?;
-    #[expect(clippy::cast_precision_loss, reason = "a figure has three digits")]
-    let at = |quantile: f64| Some(latencies.value_at_quantile(quantile) as f64 / 1000.0);
-    Ok(Sample {
-        p50_us: at(0.5),
-        p99_us: at(0.99),
-        p999_us: at(0.999),
-        ..Sample::default()
-    })
+    Ok(Sample::of_latencies(&latencies))
 }
 
 /// Ends a flood when it is dropped.

@@ -244,16 +244,12 @@ impl Counts {
     )]
     fn outcome(&self, seconds: f64, crowd: Crowd) -> Outcome {
         let requests = self.requests as f64;
-        let at = |quantile: f64| Some(self.latencies.value_at_quantile(quantile) as f64 / 1000.0);
         Outcome {
             requests,
             sample: Sample {
                 rate: Some(requests / seconds),
                 mb_per_s: Some(requests * f64::from(crowd.block_size) / seconds / 1e6),
-                p50_us: at(0.5),
-                p99_us: at(0.99),
-                p999_us: at(0.999),
-                ..Sample::default()
+                ..Sample::of_latencies(&self.latencies)
             },
         }
     }

@@ -1,7 +1,7 @@
 //! The rows of parity and of arrays with it, and the marks set on them, as plain data.
 
 use super::figures::Figure;
-use super::rows::{Bound, MOVED, Mark, Row, at_least, at_most, load};
+use super::rows::{MOVED, Mark, Row, above, at_least, at_most, load};
 use super::work::{Load, ParityArray, ParityPeer, Work};
 
 const SEQUENTIAL_WRITE: Load = load("write", 1 << 20, 1, 8);
@@ -126,10 +126,6 @@ pub(super) const PARITY_ROWS: &[Row] = &[
         title: "RAID 6 of 8 with two members missing, one core: data of stripes (as Linux counts), \
                 and what of it was rebuilt, for each second of processor time",
         work: Work::Parity,
-        marks: &[&[Mark {
-            figure: Figure::Bandwidth,
-            bound: Bound::AtLeast(4000.0),
-            peer: None,
-        }]],
+        marks: &[&[above(Figure::Bandwidth, 4000.0)]],
     },
 ];

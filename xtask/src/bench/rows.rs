@@ -72,6 +72,14 @@ pub(super) const fn at_least(figure: Figure, ratio: f64) -> Mark {
     }
 }
 
+pub(super) const fn above(figure: Figure, limit: f64) -> Mark {
+    Mark {
+        figure,
+        bound: Bound::AtLeast(limit),
+        peer: None,
+    }
+}
+
 pub(super) const fn below(figure: Figure, limit: f64) -> Mark {
     Mark {
         figure,

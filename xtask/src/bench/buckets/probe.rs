@@ -151,13 +151,9 @@ impl Latencies {
     }
 
     fn sample(&self, time: Duration) -> Sample {
-        let at = |quantile: f64| Some(self.0.value_at_quantile(quantile) as f64 / 1000.0);
         Sample {
             rate: Some(self.count() / time.as_secs_f64()),
-            p50_us: at(0.5),
-            p99_us: at(0.99),
-            p999_us: at(0.999),
-            ..Sample::default()
+            ..Sample::of_latencies(&self.0)
         }
     }
 }
