@@ -32,12 +32,28 @@ pub(crate) fn ticks(stat: &str) -> Option<f64> {
 
 /// Memory that is resident for this process alone, shared pages counted by their share, in KiB.
 pub(crate) fn memory_kib(id: u32) -> Result<f64> {
+    of_rollup("Pss", &rollup(id)?)
+}
+
+/// Memory that a process took for its data, in KiB: without pages of its binary and of other files, whose share
+/// grows when another process that has them mapped ends.
+pub(crate) fn data_kib(id: u32) -> Result<f64> {
+    let text = rollup(id)?;
+    Ok(of_rollup("Pss_Anon", &text)? + of_rollup("Pss_Shmem", &text)?)
+}
+
+fn rollup(id: u32) -> Result<String> {
     let path = format!("/proc/{id}/smaps_rollup");
-    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("Pss:"))
-        .and_then(|rest| rest.trim().trim_end_matches(" kB").trim().parse().ok())
-        .with_context(|| format!("{path} has no Pss line"))
+    std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))
+}
+
+/// A line of `smaps_rollup` of proc(5), in KiB.
+fn of_rollup(name: &str, text: &str) -> Result<f64> {
+    let rest = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    rest.and_then(|rest| rest.trim().trim_end_matches(" kB").trim().parse().ok())
+        .with_context(|| format!("smaps_rollup has no line {name}"))
 }
 
 /// The most memory that was ever resident for a process, in KiB.

@@ -1,7 +1,9 @@
 //! Floods: clients that send as much as the server takes of one command, take no reply and leave in the middle, and what
 //! another client of the same disk gets meanwhile.
 //!
-//! Each round has floods of two commands, one after the other, so that all commands have their turn within four rounds.
+//! A flood of each command comes before the first round: it is the largest moment of the server, and its allocator keeps
+//! some of what that took. Each round has floods of two commands, one after the other, so that all commands have their
+//! turn within four rounds.
 //!
 //! ```text
 //! 0            1 MiB                                   64 MiB
@@ -83,13 +85,25 @@ impl fmt::Display for Longest {
     }
 }
 
+/// A flood of each command.
+pub(super) fn all(place: &Place) -> Result<Longest> {
+    of(place, COMMANDS)
+}
+
 /// The floods of round `number`, from 1 on.
 pub(super) fn round(place: &Place, number: u32) -> Result<Longest> {
     let first = 2 * usize::try_from(number)?;
+    of(
+        place,
+        [first, first + 1].map(|nth| COMMANDS[nth % COMMANDS.len()]),
+    )
+}
+
+/// Floods of `commands`, one after the other.
+fn of(place: &Place, commands: impl IntoIterator<Item = u16>) -> Result<Longest> {
     let mut longest = Longest::default();
-    for nth in [first, first + 1] {
+    for command in commands {
         fragment(place)?;
-        let command = COMMANDS[nth % COMMANDS.len()];
         let what = || format!("in a flood of command {command}");
         let floods = begin(place, command).with_context(what)?;
         longest = longest.max(others(place, command).with_context(what)?);

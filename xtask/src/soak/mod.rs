@@ -46,7 +46,7 @@ const SERIALS: u32 = 1 << 20;
 /// How long the server may take to let go of the clients of a round.
 const IDLE_LIMIT: Duration = Duration::from_secs(120);
 
-/// What the memory of the server without clients may grow by after the first round, in KiB, and as a part
+/// What the data of the server without clients may grow in memory by after the first round, in KiB, and as a part
 /// of what it was: the allocator keeps what the largest moment needed.
 const GROWTH_KIB: f64 = 16.0 * 1024.0;
 const GROWTH: f64 = 1.25;
@@ -181,6 +181,7 @@ fn soak(args: &Args, binary: &Path, length: Duration) -> Result<()> {
     let (mut slots, images) = slots(args.clients, seed);
     let place = Place::start(binary, &folder, &images)?;
     let mut after = Vec::new();
+    println!("before round 1: {}", flood::all(&place)?);
     for number in 1..=args.rounds {
         let (tally, peak_kib) = round(&place, &mut slots, length)?;
         let longest = flood::round(&place, number)?;
@@ -272,7 +273,7 @@ fn round(place: &Place, slots: &mut [Slot], length: Duration) -> Result<(Tally, 
             .collect();
         let mut peak = 0.0_f64;
         while lives.iter().any(|life| !life.is_finished()) {
-            peak = peak.max(process::memory_kib(place.server())?);
+            peak = peak.max(process::data_kib(place.server())?);
             std::thread::sleep(Duration::from_millis(200));
         }
         let mut total = Tally::default();
@@ -307,7 +308,7 @@ fn idle(place: &Place, first: Option<&Idle>) -> Result<Idle> {
     }
     Ok(Idle {
         descriptors: last,
-        memory_kib: process::memory_kib(place.server())?,
+        memory_kib: process::data_kib(place.server())?,
     })
 }
 
