@@ -56,9 +56,6 @@ turns 5 ABCD --chunk=16K --consistency-policy=bitmap
 turns 6 ABCDE --chunk=16K --consistency-policy=bitmap
 #: host
 . "$SCRIPTS/arrays/host.sh"
-if [ -e members ]; then
-    members=$(cat members)
-fi
 
 case $1 in
 begin)

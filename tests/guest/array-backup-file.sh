@@ -69,9 +69,6 @@ cut_ours TERM 500 5 ABC --layout,right-symmetric --chunk=64K --metadata=1.0 --co
 host cuts
 #: host
 . "$SCRIPTS/arrays/host.sh"
-if [ -e members ]; then
-    members=$(cat members)
-fi
 
 case $1 in
 begin)

@@ -88,9 +88,6 @@ crash 10 ABC --layout=o2 --chunk=64K --bitmap=none
 crash 1 AB --metadata=0.90
 #: host
 . "$SCRIPTS/arrays/host.sh"
-if [ -e members ]; then
-    members=$(cat members)
-fi
 
 # Whether the copies of an array lie at the same places of all members.
 is_mirror() {

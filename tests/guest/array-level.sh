@@ -82,9 +82,6 @@ changed raid1 - AB as_files - 1
 stop
 #: host
 . "$SCRIPTS/arrays/host.sh"
-if [ -e members ]; then
-    members=$(cat members)
-fi
 
 # With what comes, without what leaves.
 with() {

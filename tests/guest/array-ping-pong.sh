@@ -183,9 +183,6 @@ flags() {
 flags 1.2
 #: host
 . "$SCRIPTS/arrays/host.sh"
-if [ -e members ]; then
-    members=$(cat members)
-fi
 
 case $1 in
 begin)

@@ -85,9 +85,6 @@ combination replaced 5 ABC D --chunk=64K --consistency-policy=ppl
 combination replaced 6 ABCD E --chunk=16K --consistency-policy=bitmap --metadata=1.0
 #: host
 . "$SCRIPTS/arrays/host.sh"
-if [ -e members ]; then
-    members=$(cat members)
-fi
 
 # Adds a spare to the members, and begins to replace one with it.
 begin_to_replace() {

@@ -65,9 +65,6 @@ done
 host cuts
 #: host
 . "$SCRIPTS/arrays/host.sh"
-if [ -e members ]; then
-    members=$(cat members)
-fi
 
 case $1 in
 begin)

@@ -93,9 +93,6 @@ combination grown 6 ABCD E 5 --chunk=16K --metadata=1.0 --consistency-policy=bit
 combination grown 6 ABCD E 5 --chunk=16K --consistency-policy=bitmap
 #: host
 . "$SCRIPTS/arrays/host.sh"
-if [ -e members ]; then
-    members=$(cat members)
-fi
 
 case $1 in
 begin)

@@ -1,6 +1,11 @@
 # For scripts about arrays, on the host: how members are made blank, arrays made, served and written. Images
 # of the guest's disks are A.img and on, here.
 
+# The members, if a call before this one left any.
+if [ -e members ]; then
+    members=$(cat members)
+fi
+
 # The images of these letters.
 images() {
     echo "$*" | tr -d ' ' | sed 's/./&.img /g; s/ $//'

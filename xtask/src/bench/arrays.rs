@@ -24,7 +24,7 @@ use crate::{clock, data, process, shell};
 const LARGE: u64 = 4 << 30;
 
 /// Where files are in memory. Linux 6.6 and later read and write them past the page cache too.
-const MEMORY: &str = "/dev/shm";
+pub(super) const MEMORY: &str = "/dev/shm";
 
 /// Scattered writes while a member is away, and how finely the bitmap records where.
 const WRITES: u64 = 1_000;

@@ -1,13 +1,16 @@
 //! Rows of arrays with parity: what they cost against the disk with the same data and no redundancy.
 //!
 //! Members are files in the page cache, made by our own `array create` and resynced before anything is measured. The peer is
-//! served by our server too: a stripe over as many files as the array has data members, or one plain file.
+//! served by our server too: a stripe over as many files as the array has data members, or one plain file. An array with a
+//! log flushes its members while it is written, which a plain file does not: what logs cost themselves is measured with
+//! files in memory, and what the disk's flushes add with files on the disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
+use super::arrays::MEMORY;
 use super::fio::Until;
 use super::resyncs::{HEAD, NAME};
 use super::work::{Load, ParityArray, ParityPeer};
@@ -61,7 +64,13 @@ pub(super) fn load(
     binary: &Path,
     (array, load): (ParityArray, &Load),
 ) -> Result<Vec<Measured>> {
-    let folder = &launcher.folder;
+    let memory = match array.in_memory {
+        true => Some(tempfile::tempdir_in(MEMORY).context("cannot put members in memory")?),
+        false => None,
+    };
+    let folder = memory
+        .as_ref()
+        .map_or(launcher.folder.as_path(), |memory| memory.path());
     let (peer, peers) = match array.peer {
         ParityPeer::Stripe => {
             let named = |n: usize| folder.join(format!("stripe-{n}.img"));

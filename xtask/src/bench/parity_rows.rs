@@ -16,6 +16,7 @@ const fn raid(level: usize, members: usize, policy: &'static str) -> ParityArray
         missing: 0,
         policy,
         peer: ParityPeer::Stripe,
+        in_memory: false,
     }
 }
 
@@ -23,6 +24,14 @@ const fn raid(level: usize, members: usize, policy: &'static str) -> ParityArray
 const fn scattered(array: ParityArray) -> ParityArray {
     ParityArray {
         peer: ParityPeer::File,
+        ..array
+    }
+}
+
+/// The same, with the files of both in memory.
+const fn in_memory(array: ParityArray) -> ParityArray {
+    ParityArray {
+        in_memory: true,
         ..array
     }
 }
@@ -70,25 +79,37 @@ pub(super) const PARITY_ROWS: &[Row] = &[
     },
     Row {
         name: "raid5-4k-write-ppl",
-        title: "RAID 5 of 4 with partial parity logs, 4 KiB random write, 1 job, QD 32",
-        work: Work::ParityArray(scattered(raid(5, 4, "ppl")), SCATTERED_WRITE),
+        title: "RAID 5 of 4 with partial parity logs, 4 KiB random write, 1 job, QD 32, members in memory",
+        work: Work::ParityArray(in_memory(scattered(raid(5, 4, "ppl"))), SCATTERED_WRITE),
         marks: &[&[at_least(Figure::Rate, 0.22)]],
     },
     Row {
+        name: "raid5-4k-write-ppl-disk",
+        title: "the same with members on the disk: two flushes of it for each round of up to 32 writes",
+        work: Work::ParityArray(scattered(raid(5, 4, "ppl")), SCATTERED_WRITE),
+        marks: &[],
+    },
+    Row {
         name: "raid5-4k-write-journal",
-        title: "RAID 5 of 4 with a journal, 4 KiB random write, 1 job, QD 32",
+        title: "RAID 5 of 4 with a journal, 4 KiB random write, 1 job, QD 32, members in memory",
+        work: Work::ParityArray(in_memory(scattered(raid(5, 4, "journal"))), SCATTERED_WRITE),
+        marks: &[],
+    },
+    Row {
+        name: "raid5-4k-write-journal-disk",
+        title: "the same with members and journal on the disk",
         work: Work::ParityArray(scattered(raid(5, 4, "journal")), SCATTERED_WRITE),
         marks: &[],
     },
     Row {
         name: "raid5-4k-write-guest",
-        title: "the same with a bitmap, in the emulated guest, members in memory, against the kernel's md",
+        title: "the same with a bitmap, in the emulated guest, against the kernel's md",
         work: Work::GuestArray,
         marks: &[&[at_least(Figure::Rate, 1.0)]],
     },
     Row {
         name: "rebuild",
-        title: "rebuild of a RAID 5 of 4 x 4 GiB on the real disk, O_DIRECT, against fio reading three and writing one",
+        title: "rebuild of a RAID 5 of 4 on the real disk, O_DIRECT, against fio reading three and writing one",
         work: Work::Rebuild,
         marks: &[&[at_least(Figure::Bandwidth, 0.8)]],
     },

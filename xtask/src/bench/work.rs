@@ -138,6 +138,8 @@ pub(crate) struct ParityArray {
     pub(crate) policy: &'static str,
     /// What it is held against.
     pub(crate) peer: ParityPeer,
+    /// The files of both are in memory, where a flush has nothing to write.
+    pub(crate) in_memory: bool,
 }
 
 /// A disk without redundancy.
