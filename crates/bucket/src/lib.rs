@@ -8,7 +8,7 @@
 //! ```
 //!
 //! * `BucketVolume` is an open volume, or a snapshot of one, a [`block::BlockDevice`]; `volume/` has its requests and commits.
-//! * `create()`, `status()`, `grow()`, `check()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`
+//! * `create()`, `status()`, `grow()`, `check()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`, `ensure_clone()`, `list_clones()`
 //!   are the commands.
 //! * `volume_figures()` has what the open volumes of the process requested of their stores.
 //! * `format/`, `figures`, `run_map`, `dirty`, `flush_plan`, `read_plan` and `collection_plan` are pure.
@@ -66,8 +66,8 @@ mod volume;
 pub use self::admin::{
     BucketClone, BucketSnapshot, CheckOptions, CheckReport, ClonedVolume, CollectedObject,
     CreatedVolume, DeletedVolume, GcOptions, GcReport, GrownVolume, SnapshotOptions, VolumeStatus,
-    check, create, create_clone, create_snapshot, delete, delete_snapshot, gc, grow,
-    list_snapshots, status,
+    check, create, create_clone, create_snapshot, delete, delete_snapshot, ensure_clone, gc, grow,
+    list_clones, list_snapshots, status,
 };
 #[cfg(feature = "store")]
 pub use self::error::{BucketError, VolumeFailure};
@@ -77,7 +77,7 @@ pub use self::format::{
 };
 pub use self::snapshot_name::{SnapshotName, SnapshotNameError, SnapshotUri, VolumeUri};
 #[cfg(feature = "store")]
-pub use self::store::StoreOptions;
+pub use self::store::{StoreOptions, shares_store};
 pub use self::uri::{BucketUri, BucketUriError, SCHEMES};
 #[cfg(feature = "store")]
 pub use self::volume::{BucketVolume, VolumeOptions, close_all, volume_figures};

@@ -44,18 +44,67 @@ pub async fn create_clone(
     uri: &BucketUri,
     options: &StoreOptions,
 ) -> Result<ClonedVolume, BucketError> {
-    if !shares_store(&snapshot.volume, uri) {
-        return Err(BucketError::OtherStore {
-            uri: snapshot.to_string(),
-            clone: uri.to_string(),
-        });
-    }
+    refuse_other_store(snapshot, uri)?;
     let origin = StoreAccess::connect(&snapshot.volume, options, false)?;
     let (name, folder) = (snapshot.name.clone(), uri.folder());
     on_runtime(async move { create_clone_on(&origin, &name, &folder).await }).await
 }
 
+/// Makes the same, unless there is a volume at `uri`. What an interrupted command left there is no obstacle: it is below another id, and
+/// goes with the volume.
+///
+/// # Errors
+/// As [`create_clone`]'s.
+pub async fn ensure_clone(
+    snapshot: &SnapshotUri,
+    uri: &BucketUri,
+    options: &StoreOptions,
+) -> Result<(), BucketError> {
+    refuse_other_store(snapshot, uri)?;
+    let origin = StoreAccess::connect(&snapshot.volume, options, false)?;
+    let (name, folder) = (snapshot.name.clone(), uri.folder());
+    on_runtime(async move { ensure_clone_on(&origin, &name, &folder).await }).await
+}
+
+pub(crate) async fn ensure_clone_on(
+    origin: &StoreAccess,
+    name: &SnapshotName,
+    folder: &str,
+) -> Result<(), BucketError> {
+    match refuse_used(&origin.at(folder)).await {
+        Ok(()) | Err(BucketError::Unfinished { .. }) => {}
+        Err(BucketError::Exists { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    match clone_into(origin, name, folder).await {
+        // Another server made it at the same time.
+        Ok(_) | Err(BucketError::Exists { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses a clone in another store than its snapshot.
+fn refuse_other_store(snapshot: &SnapshotUri, uri: &BucketUri) -> Result<(), BucketError> {
+    match shares_store(&snapshot.volume, uri) {
+        true => Ok(()),
+        false => Err(BucketError::OtherStore {
+            uri: snapshot.to_string(),
+            clone: uri.to_string(),
+        }),
+    }
+}
+
 pub(crate) async fn create_clone_on(
+    origin: &StoreAccess,
+    name: &SnapshotName,
+    folder: &str,
+) -> Result<ClonedVolume, BucketError> {
+    refuse_used(&origin.at(folder)).await?;
+    clone_into(origin, name, folder).await
+}
+
+/// Makes a clone in a folder without a header.
+async fn clone_into(
     origin: &StoreAccess,
     name: &SnapshotName,
     folder: &str,
@@ -65,7 +114,6 @@ pub(crate) async fn create_clone_on(
     let checkpoints = IndexCheckpoints::of(origin);
     let snapshot = checkpoints.find(name).await?;
     let access = &origin.at(folder);
-    refuse_used(access).await?;
     let clone = clone_header(origin, &header, &snapshot).await?;
     clone_marks::begin(access, &clone).await?;
     let record = CloneRecord {

@@ -25,9 +25,9 @@ use object_store::{Error, ObjectMeta, ObjectStore as _, ObjectStoreExt as _, Put
 #[cfg(test)]
 pub(crate) use self::check::check_on;
 pub use self::check::{CheckOptions, CheckReport, check};
+pub use self::clone::{ClonedVolume, create_clone, ensure_clone};
 #[cfg(test)]
-pub(crate) use self::clone::create_clone_on;
-pub use self::clone::{ClonedVolume, create_clone};
+pub(crate) use self::clone::{create_clone_on, ensure_clone_on};
 #[cfg(test)]
 pub(crate) use self::create::create_on;
 pub use self::create::{CreatedVolume, create};
@@ -47,7 +47,7 @@ pub use self::snapshot::{
 pub(crate) use self::snapshot::{create_snapshot_on, delete_snapshot_on, list_snapshots_on};
 #[cfg(test)]
 pub(crate) use self::status::status_on;
-pub use self::status::{BucketClone, VolumeStatus, status};
+pub use self::status::{BucketClone, VolumeStatus, list_clones, status};
 use crate::error::BucketError;
 use crate::runtime;
 use crate::store::{RetryPolicy, StoreAccess, retry};

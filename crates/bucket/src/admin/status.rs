@@ -65,11 +65,7 @@ pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, Buck
     let allocated = allocated.map_err(|error| error.about(&access.uri))?;
     let checkpoints = IndexCheckpoints::of(access);
     let snapshots = checkpoints.snapshots().await?;
-    let clones = checkpoints.clones().await?;
-    let clones = clones.iter().map(|clone| BucketClone {
-        uri: access.uri_of(&clone.path),
-        snapshot: clone.snapshot.to_string(),
-    });
+    let clones = clones_of(access).await?;
     let origin = header.origins.last();
     let data = list(access, &access.names.data()).await?;
     let tables = list(access, &access.names.index()).await?;
@@ -81,12 +77,37 @@ pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, Buck
         generation: generation.saturating_sub(header.origin_generation()),
         snapshots: snapshots.len() as u64,
         origin: origin.map(|origin| format!("{}@{}", access.uri_of(&origin.path), origin.snapshot)),
-        clones: clones.collect(),
+        clones,
         data_objects: data.len() as u64,
         data_bytes: data.iter().map(|object| object.size).sum(),
         index_objects: tables.len() as u64,
         index_bytes: tables.iter().map(|object| object.size).sum(),
     })
+}
+
+/// The clones of the snapshots of a volume.
+///
+/// # Errors
+/// As [`status`]'s.
+pub async fn list_clones(
+    uri: &BucketUri,
+    options: &StoreOptions,
+) -> Result<Vec<BucketClone>, BucketError> {
+    let access = StoreAccess::connect(uri, options, false)?;
+    on_runtime(async move {
+        let header = read_header(&access).await?.header;
+        clones_of(&access.of(&header)).await
+    })
+    .await
+}
+
+async fn clones_of(access: &StoreAccess) -> Result<Vec<BucketClone>, BucketError> {
+    let clones = IndexCheckpoints::of(access).clones().await?;
+    let clones = clones.iter().map(|clone| BucketClone {
+        uri: access.uri_of(&clone.path),
+        snapshot: clone.snapshot.to_string(),
+    });
+    Ok(clones.collect())
 }
 
 /// Bytes that hold data.

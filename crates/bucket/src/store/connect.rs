@@ -129,7 +129,8 @@ impl StoreAccess {
 }
 
 /// Whether two volumes are in one store, so that each can have objects of the other.
-pub(crate) fn shares_store(one: &BucketUri, other: &BucketUri) -> bool {
+#[must_use]
+pub fn shares_store(one: &BucketUri, other: &BucketUri) -> bool {
     match (one, other) {
         (BucketUri::S3 { bucket, .. }, BucketUri::S3 { bucket: other, .. }) => bucket == other,
         (BucketUri::File(one), BucketUri::File(other)) => device_of(one) == device_of(other),

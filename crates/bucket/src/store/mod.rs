@@ -9,10 +9,10 @@ mod retry;
 
 #[cfg(test)]
 pub(crate) use self::conflict_filter::ConflictFilter;
-pub use self::connect::StoreOptions;
+pub(crate) use self::connect::StoreAccess;
 #[cfg(test)]
 pub(crate) use self::connect::install_tls;
-pub(crate) use self::connect::{StoreAccess, shares_store};
+pub use self::connect::{StoreOptions, shares_store};
 pub(crate) use self::header::{FoundHeader, create_header, decode_header, read_header};
 pub(crate) use self::probe::probe;
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::snapshot_cuts::{cut_each, cut_every};
 use super::snapshots::{name, open_snapshot, snapshot};
 use super::unstable_store::{Faults, RequestCut, UnstableStore};
 use super::volume::{access, new_volume, open, open_for_reading, stable, tags, write};
-use crate::admin::{delete_on, delete_snapshot_on, status_on};
+use crate::admin::{delete_on, delete_snapshot_on, ensure_clone_on, status_on};
 use crate::error::BucketError;
 
 /// When a command is killed that is not answered any more. The index that it has open polls meanwhile.
@@ -77,6 +77,29 @@ async fn create(cut: RequestCut) -> bool {
     store.is_cut()
 }
 
+/// A server is killed while it makes the clone, and the next one makes it.
+async fn create_again(cut: RequestCut) -> bool {
+    let inner = origin().await;
+    let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
+    store.cut_at(cut);
+    let command = access(store.clone());
+    let (origin, of) = (stable(&inner), name("a"));
+    let killed = Box::pin(ensure_clone_on(&command, &of, CLONE));
+    drop(timeout(COMMAND_LIMIT, killed).await);
+    let again = Box::pin(ensure_clone_on(&origin, &of, CLONE));
+    again.await.unwrap();
+    assert_eq!(first_blocks(&inner).await, Some(vec![7, 7]));
+    let cloned = open(at(&inner, CLONE)).await.unwrap();
+    write(&cloned, 0, 1, 9).await.unwrap();
+    cloned.close().await.unwrap();
+    // There is one.
+    let again = Box::pin(ensure_clone_on(&origin, &of, CLONE));
+    again.await.unwrap();
+    assert_eq!(first_blocks(&inner).await, Some(vec![9, 7]));
+    assert_ends(&inner).await;
+    store.is_cut()
+}
+
 async fn delete(cut: RequestCut) -> bool {
     let inner = origin().await;
     clone(&stable(&inner), "a", CLONE).await.unwrap();
@@ -106,6 +129,11 @@ async fn delete(cut: RequestCut) -> bool {
 #[test]
 fn a_clone_command_that_ends_at_any_request_made_the_clone_or_did_not() {
     cut_each(async |cut| Box::pin(create(cut)).await);
+}
+
+#[test]
+fn what_an_interrupted_clone_left_is_no_obstacle_to_the_next_server() {
+    cut_each(async |cut| Box::pin(create_again(cut)).await);
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl AdmittedClient {
 
     /// Whether its disk may be lost to another server.
     pub(super) fn is_of_standby(&self) -> bool {
-        self.client.opening().is_some()
+        self.client.opening().is_some() || self.client.disk_name().is_some()
     }
 
     /// What its connection knows of writing.

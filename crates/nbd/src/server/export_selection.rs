@@ -186,7 +186,7 @@ impl ExportSelection {
 
 impl ServedExport {
     /// A hold on the disk of `peer`, which is opened for it; none where there is one for all.
-    pub(super) async fn lease(&self, peer: &Peer) -> Result<Option<Lease>, Refusal> {
+    pub(super) async fn lease(self: &Arc<Self>, peer: &Peer) -> Result<Option<Lease>, Refusal> {
         loop {
             let mut sources = self.sources_for(peer)?;
             let Some(current) = sources.pop() else {
@@ -211,14 +211,32 @@ impl ServedExport {
     }
 
     async fn open(
-        &self,
+        self: &Arc<Self>,
         source: &Arc<ClientDisks>,
         name: &ClientName,
     ) -> Result<Option<Lease>, Refusal> {
-        source.acquire(name).await.map_err(|e| {
+        let acquired = source.acquire(name).await.map_err(|e| {
             let client = name.to_string();
             tracing::warn!(client, export = self.name(), "its disk is not opened: {e}");
             Refusal::Unavailable(e.client_message)
-        })
+        })?;
+        if let Some(lease) = &acquired
+            && !lease.is_confirmed().await
+        {
+            self.dismiss_owner(name);
+            let why = "another server has your disk; connect again";
+            return Err(Refusal::Unavailable(why.to_owned()));
+        }
+        if let Some(lost) = acquired.as_ref().and_then(Lease::lost) {
+            let (served, name) = (Arc::downgrade(self), name.clone());
+            drop(engine::spawn(async move {
+                if lost.await
+                    && let Some(served) = served.upgrade()
+                {
+                    served.dismiss_owner(&name);
+                }
+            }));
+        }
+        Ok(acquired)
     }
 }

@@ -321,6 +321,19 @@ impl ServedExport {
         self.state().roster.dismiss(|client| client.id() == id) > 0
     }
 
+    /// Disconnects the client with the disk of this name, which another server has.
+    pub(super) fn dismiss_owner(&self, name: &ClientName) {
+        let is_owner = |client: &Client| client.disk_name() == Some(name);
+        let connections = self.state().roster.dismiss(is_owner);
+        let (export, client) = (self.name(), name.to_string());
+        tracing::warn!(
+            export,
+            client,
+            connections,
+            "disconnected: another server opened its disk"
+        );
+    }
+
     /// Other rules and another text. Clients that the rules exclude are disconnected.
     pub(super) fn update(&self, description: String, rules: Rules) {
         let mut state = self.state();

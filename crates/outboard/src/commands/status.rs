@@ -119,10 +119,14 @@ fn overlays(export: &ExportFigures) -> Option<String> {
         older => format!(", {older} over replaced images"),
     };
     let used = count(|overlay| overlay.connections > 0);
-    let bytes = rounded(overlays.iter().map(|overlay| overlay.bytes).sum());
+    let known = overlays.iter().filter_map(|overlay| overlay.bytes);
+    let bytes = match known.clone().count() {
+        0 if all > 0 => String::new(),
+        _ => format!("they take {}; ", rounded(known.sum())),
+    };
     let name = display_name(export);
     Some(format!(
-        "{name}: overlays of clients: {all}, {used} in use{older}; they take {bytes}; \
+        "{name}: overlays of clients: {all}, {used} in use{older}; {bytes}\
          `outboard client overlays` lists them"
     ))
 }

@@ -88,6 +88,10 @@ fn export(values: Values<'_>, table: &ExportTable) -> Result<ExportPlan, Slip> {
         let what = "no image to put overlays over: it would be empty at each start";
         return Err(values.slip(&table.disk, what));
     }
+    if let Some(overlay) = &overlay {
+        let checked = overlay.place.check(&disk.disk);
+        checked.map_err(|why| values.slip(&table.disk, why))?;
+    }
     if table.read_only && !disk.disk.can_be_read_only() {
         let what = "it cannot be read-only: nothing would ever be on it";
         return Err(values.slip(&table.disk, what));

@@ -41,7 +41,7 @@ pub(crate) use changes::{Changes, changes};
 pub(crate) use check::parse;
 pub(crate) use error::ConfigError;
 use error::Slip;
-pub(crate) use overlay::{OverlayPlan, quota};
+pub(crate) use overlay::{NO_QUOTA, OverlayPlace, OverlayPlan, quota};
 pub(crate) use page::is_host_name;
 pub(crate) use standby::{StandbyOptions, standby};
 pub(crate) use writers::{WriterOptions, WrittenDisk};

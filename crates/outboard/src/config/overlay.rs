@@ -1,14 +1,15 @@
 //! The keys of an export with an overlay for each client -> [`OverlayPlan`]. Pure.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use bucket::BucketUri;
 use nbd::server::NamedBy;
 use toml::Spanned;
 
 use super::error::Slip;
 use super::file::ExportTable;
 use super::values::Values;
-use crate::graph::ByteSize;
+use crate::graph::{ByteSize, Disk};
 
 /// Default of `overlay_quota`, bytes.
 pub(crate) const QUOTA_DEFAULT: u64 = 2 << 30;
@@ -21,24 +22,81 @@ pub(crate) const OVERLAYS_DEFAULT: usize = 1024;
 /// Largest `overlays_max`.
 const OVERLAYS_MAX: usize = 65_536;
 
+/// The error of a quota where there is none.
+pub(crate) const NO_QUOTA: &str = "overlays on an object store have no quota";
+
+/// Where overlays are kept, together with those of other exports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OverlayPlace {
+    /// A folder of this machine.
+    Folder(PathBuf),
+    /// A folder of an object store: an overlay there is a clone of the export's volume.
+    #[cfg(feature = "bucket")]
+    Store(BucketUri),
+}
+
+impl OverlayPlace {
+    /// The place with this path or URI.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub(crate) fn parse(text: &Path) -> Result<Self, String> {
+        let Some(uri) = text.to_str().filter(|text| text.contains("://")) else {
+            return Ok(Self::Folder(text.to_owned()));
+        };
+        let uri: BucketUri = uri.parse().map_err(|error| format!("{error}"))?;
+        #[cfg(feature = "bucket")]
+        {
+            Ok(Self::Store(uri))
+        }
+        #[cfg(not(feature = "bucket"))]
+        {
+            Err(format!(
+                "cannot keep overlays at {uri}: this outboard was built without volumes on object stores (the feature `bucket`)"
+            ))
+        }
+    }
+
+    /// Whether overlays there have a quota.
+    pub(crate) const fn has_quota(&self) -> bool {
+        matches!(self, Self::Folder(_))
+    }
+
+    /// Refuses a disk that no overlay there can be over.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(&self, mut disk: &Disk) -> Result<(), &'static str> {
+        while let Disk::Blocks { disk: below, .. } = disk {
+            disk = below;
+        }
+        match self.has_quota() || matches!(disk, Disk::Bucket(_)) {
+            true => Ok(()),
+            false => Err(
+                "overlays on an object store are clones of a volume there (s3://…, file:///…), and this disk is none",
+            ),
+        }
+    }
+}
+
 /// Where the overlays of an export's clients are, and how many and how large they may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OverlayPlan {
-    /// The folder that they are in, together with those of other exports.
-    pub(crate) directory: PathBuf,
+    /// Where they are.
+    pub(crate) place: OverlayPlace,
     /// What identifies a client.
     pub(crate) named_by: NamedBy,
-    /// What each may take, bytes.
+    /// What each may take in a folder, bytes.
     pub(crate) quota: u64,
     /// How many there may be over one image.
     pub(crate) overlays_max: usize,
 }
 
 impl OverlayPlan {
-    /// The defaults, in `directory`.
-    pub(crate) fn in_folder(directory: PathBuf) -> Self {
+    /// The defaults, at `place`.
+    pub(crate) fn at(place: OverlayPlace) -> Self {
         Self {
-            directory,
+            place,
             named_by: NamedBy::default(),
             quota: QUOTA_DEFAULT,
             overlays_max: OVERLAYS_DEFAULT,
@@ -76,7 +134,8 @@ pub(super) fn overlay(
                     omit `read_only`";
         return Err(values.slip(kind, what));
     }
-    let mut plan = OverlayPlan::in_folder(directory.get_ref().clone());
+    let place = OverlayPlace::parse(directory.get_ref());
+    let mut plan = OverlayPlan::at(place.map_err(|why| values.slip(directory, why))?);
     if let Some(name) = &table.overlay_name {
         plan.named_by = match name.get_ref().as_str() {
             "certificate" => NamedBy::Certificate,
@@ -85,6 +144,9 @@ pub(super) fn overlay(
         };
     }
     if let Some(quota) = &table.overlay_quota {
+        if !plan.place.has_quota() {
+            return Err(values.slip(quota, NO_QUOTA));
+        }
         plan.quota = values.size(quota, QUOTA_MIN..=QUOTA_MAX)?;
     }
     if let Some(max) = &table.overlays_max {

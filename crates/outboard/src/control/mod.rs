@@ -186,8 +186,8 @@ pub(crate) struct DroppedOverlay {
     pub(crate) client: String,
     /// The image that it changed.
     pub(crate) image: String,
-    /// What it took, bytes.
-    pub(crate) bytes: u64,
+    /// What it took, bytes, where that is known.
+    pub(crate) bytes: Option<u64>,
 }
 
 /// A server and what it does.

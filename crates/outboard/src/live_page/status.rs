@@ -210,7 +210,7 @@ struct ClientLine {
 struct OverlayLine {
     export: String,
     client: String,
-    bytes: u64,
+    bytes: Option<u64>,
     quota: Option<u64>,
     connections: u64,
     is_older: bool,

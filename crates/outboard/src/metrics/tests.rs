@@ -55,7 +55,7 @@ fn overlay(connections: u64, is_older: bool) -> ClientDiskFigures {
     ClientDiskFigures {
         name: ClientName::User(1),
         connections,
-        bytes: 1000,
+        bytes: Some(1000),
         quota: None,
         last_seen: None,
         image: String::new(),

@@ -228,7 +228,7 @@ fn overlays(text: &mut Text, figures: &ServerFigures) {
             "outboard_export_overlay_bytes",
             "gauge",
             "What the overlays of all clients take.",
-            |disks| disks.iter().map(|disk| disk.bytes).sum(),
+            |disks| disks.iter().filter_map(|disk| disk.bytes).sum(),
         ),
     ];
     let exports = figures.exports.iter();

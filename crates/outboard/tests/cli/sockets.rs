@@ -8,6 +8,8 @@ const EXPORT_NAME: u32 = 1;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 const DISCONNECT: u16 = 2;
+#[cfg(feature = "bucket")]
+const FLUSH: u16 = 3;
 
 /// The size that a server reports for the export `name`; `None` if it closes the connection.
 pub(super) fn size_of_export(mut stream: impl Read + Write, name: &str) -> Option<u64> {
@@ -90,6 +92,13 @@ impl<S: Read + Write> NbdSession<S> {
         // In one piece: a server that ends the export does not wait for the rest of a request.
         let request = [request(WRITE, len).as_slice(), data].concat();
         self.0.write_all(&request).ok()?;
+        self.reply()
+    }
+
+    /// Makes everything durable; `None` if the server has closed the connection.
+    #[cfg(feature = "bucket")]
+    pub(super) fn flush(&mut self) -> Option<()> {
+        self.0.write_all(&request(FLUSH, 0)).ok()?;
         self.reply()
     }
 

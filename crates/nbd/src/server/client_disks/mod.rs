@@ -11,6 +11,7 @@
 //!   query. At most [`OPENS_MAX`] are opened at once, within the time of the handshake.
 //! * When its last connection has left, a disk is settled, flushed and closed before it can be
 //!   opened again.
+//! * A disk that another server opened is closed: its connections are disconnected ([`DiskPerClient::lost`]).
 //! * Once others came in its place (a new golden image), a source opens disks only for clients that
 //!   are connected to it, and for [`RETURN_TIME`] for those that lost their connections: what comes
 //!   back to a filesystem that is mounted must be what was there.
@@ -62,6 +63,8 @@ pub(super) enum NotClosed {
 pub(super) struct Lease {
     disks: Arc<ClientDisks>,
     opened: Arc<OpenDisk>,
+    /// The disk was opened for it.
+    is_first: bool,
     is_left: bool,
 }
 
@@ -160,7 +163,7 @@ impl ClientDisks {
             asked => Some(asked),
         });
         match asked.await {
-            JoinDecision::Join(opened) => return Ok(Some(self.lease(opened))),
+            JoinDecision::Join(opened) => return Ok(Some(self.lease(opened, false))),
             JoinDecision::Elsewhere | JoinDecision::Wait => return Ok(None),
             JoinDecision::Open => {}
         }
@@ -178,7 +181,7 @@ impl ClientDisks {
             leaving: InFlight::new(),
         });
         reserved.open(opened.clone());
-        Ok(Some(self.lease(opened)))
+        Ok(Some(self.lease(opened, true)))
     }
 
     /// Lets no more connections use the disk of `name`, until what this returns is dropped.
@@ -205,10 +208,11 @@ impl ClientDisks {
         reserved.await.map(|()| self.reserved(name))
     }
 
-    fn lease(self: &Arc<Self>, opened: Arc<OpenDisk>) -> Lease {
+    fn lease(self: &Arc<Self>, opened: Arc<OpenDisk>, is_first: bool) -> Lease {
         Lease {
             disks: self.clone(),
             opened,
+            is_first,
             is_left: false,
         }
     }
@@ -262,6 +266,17 @@ impl Lease {
 
     pub(super) fn name(&self) -> &ClientName {
         &self.opened.name
+    }
+
+    /// Whether the disk is this server's: one that was lost and does not know it yet would answer with what was there before.
+    pub(super) async fn is_confirmed(&self) -> bool {
+        self.is_first || self.disks.source.confirm(self.name()).await
+    }
+
+    /// Resolves when the disk that was opened for this lease is another server's (`true`) or closed.
+    pub(super) fn lost(&self) -> Option<ClientFuture<'static, bool>> {
+        let source = &self.disks.source;
+        self.is_first.then(|| source.lost(self.name())).flatten()
     }
 
     /// Connections of the client that wait for the disk only.

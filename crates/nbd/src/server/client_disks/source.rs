@@ -30,8 +30,8 @@ pub struct ClientDiskFigures {
     pub name: ClientName,
     /// Connections that use it.
     pub connections: u64,
-    /// Bytes that its changes take.
-    pub bytes: u64,
+    /// Bytes that its changes take, where that is known.
+    pub bytes: Option<u64>,
     /// Bytes that they may take.
     pub quota: Option<u64>,
     /// When the client was last seen, seconds since 1970.
@@ -61,6 +61,14 @@ pub trait DiskPerClient: Debug + Send + Sync {
     /// Opens the disk of `name`, and makes it where there is none. Never called for a name with
     /// an open disk.
     fn open<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, Result<Node, CannotOpen>>;
+
+    /// Resolves when the disk of `name`, which is open, is another server's (`true`) or closed. It does not keep the disk open.
+    /// `None` where no other server can open it.
+    fn lost(&self, name: &ClientName) -> Option<ClientFuture<'static, bool>>;
+
+    /// Whether the disk of `name`, which is open, still is this server's: no other one had opened it at a moment after the call.
+    /// True where no other server can open it.
+    fn confirm<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, bool>;
 
     /// The disk of `name` was closed.
     fn closed<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, ()>;

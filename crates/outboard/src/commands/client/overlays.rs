@@ -104,7 +104,7 @@ fn text(rows: &[OverlayRow<'_>], now: u64) -> String {
             named(row.export),
             row.client.clone(),
             figures.connections.to_string(),
-            rounded(figures.bytes),
+            figures.bytes.map_or_else(none, rounded),
             figures
                 .quota
                 .map_or_else(none, |quota| ByteSize(quota).to_string()),
@@ -162,11 +162,12 @@ pub(super) fn drop(args: &DropArgs, format: Format) -> Result<(), Failure> {
         }
         let line = |gone: &crate::control::DroppedOverlay| {
             format!(
-                "{}: the overlay of {} over {} is dropped ({})",
+                "{}: the overlay of {} over {} is dropped{}",
                 named(&gone.export),
                 gone.client,
                 gone.image,
-                rounded(gone.bytes)
+                gone.bytes
+                    .map_or_else(String::new, |bytes| format!(" ({})", rounded(bytes)))
             )
         };
         dropped.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -200,7 +201,7 @@ mod tests {
         let figures = |connections, is_older| ClientDiskFigures {
             name: ClientName::Certificate("pi".to_owned()),
             connections,
-            bytes: 3 << 20,
+            bytes: Some(3 << 20),
             quota: Some(2 << 30),
             last_seen: Some(100),
             image: "golden.img".to_owned(),

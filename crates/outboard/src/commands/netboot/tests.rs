@@ -126,7 +126,8 @@ fn exports(netboot: &Netboot<'_>) -> Vec<(String, String)> {
     let plan = crate::config::parse(&netboot.server()).unwrap();
     let exports = plan.exports.into_iter().map(|export| {
         let overlay = export.overlay.unwrap();
-        assert_eq!(overlay.directory, Path::new("/srv/netboot/overlays"));
+        let folder = crate::config::OverlayPlace::Folder("/srv/netboot/overlays".into());
+        assert_eq!(overlay.place, folder);
         assert_eq!(overlay.named_by, nbd::server::NamedBy::Address);
         (export.name, export.disk.text)
     });

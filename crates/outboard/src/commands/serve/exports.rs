@@ -138,6 +138,10 @@ pub(super) fn with_overlays(
         let what = format!("`{}` is no image to put overlays over", export.disk.text);
         return Err(Failure::usage(what).next("it would be empty at each start"));
     }
+    if let Some(overlay) = &overlay {
+        let checked = overlay.place.check(&export.disk.disk);
+        checked.map_err(|why| Failure::usage(format!("`{}`: {why}", export.disk.text)))?;
+    }
     // What clients write is theirs, and the disk is read-only in any case.
     let read_only = export.read_only && overlay.is_none();
     Ok(ExportPlan {

@@ -47,7 +47,7 @@ use tokio::sync::oneshot;
 
 use crate::arrays::Arrays;
 use crate::arrays::hook::Hook;
-use crate::config::{self, OverlayPlan, ServerPlan};
+use crate::config::{self, NO_QUOTA, OverlayPlace, OverlayPlan, ServerPlan};
 use crate::control::{self, place};
 use crate::event_log::EventLog;
 use crate::failure::Failure;
@@ -109,7 +109,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["config", "read_only", "overlay_per_client", "auto"])]
     standby: bool,
 
-    /// Give each client an overlay of its own in this folder; the disks are never written
+    /// Give each client an overlay of its own in this folder, or a clone of the volume that is served at this URI; the disks are never written
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "read_only", "stdin"])]
     overlay_per_client: Option<PathBuf>,
 
@@ -242,6 +242,20 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
         .run(async |handle| Box::pin(serve(handle, &args, plan, clients, format)).await)
 }
 
+/// The overlays of the command line.
+fn overlay_plan(args: &Args) -> Result<Option<OverlayPlan>, Failure> {
+    let Some(place) = &args.overlay_per_client else {
+        return Ok(None);
+    };
+    let place = OverlayPlace::parse(place).map_err(Failure::usage)?;
+    if args.overlay_quota.is_some() && !place.has_quota() {
+        return Err(Failure::usage(NO_QUOTA).next("omit --overlay-quota"));
+    }
+    let plan = OverlayPlan::at(place);
+    let quota = args.overlay_quota.unwrap_or(plan.quota);
+    Ok(Some(OverlayPlan { quota, ..plan }))
+}
+
 /// What the arguments ask for.
 fn plan(args: &Args, format: Format) -> Result<ServerPlan, Failure> {
     if let Some(path) = &args.config {
@@ -254,11 +268,7 @@ fn plan(args: &Args, format: Format) -> Result<ServerPlan, Failure> {
         let read_only = args.access.read_only;
         exports::free(exports::plan(&args.disks, read_only)?, read_only)
     };
-    let overlay = args.overlay_per_client.as_ref().map(|folder| {
-        let plan = OverlayPlan::in_folder(folder.clone());
-        let quota = args.overlay_quota.unwrap_or(plan.quota);
-        OverlayPlan { quota, ..plan }
-    });
+    let overlay = overlay_plan(args)?;
     let writers = args.access.writers();
     if writers.record.is_some() && exports.len() > 1 {
         let what = "--writer-file with several disks: each needs one of its own";

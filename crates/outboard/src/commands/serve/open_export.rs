@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use nbd::server::{DiskPerClient as _, ExportDisk};
+use nbd::server::ExportDisk;
 use nodes::array::{Array, Candidate};
 use nodes::volume::open::{VolumeSet, VolumeUse};
 
-use super::per_client::{PerClient, PerClientError};
+use super::per_client::{self, PerClientError};
 use crate::config::ExportPlan;
 use crate::failure::Failure;
 use crate::graph::NamedDisk;
@@ -169,9 +169,9 @@ impl Opening {
             None if export.is_standby => (super::standby::standby(export, disk), None),
             None => (disk.into(), None),
             Some(plan) => {
-                let overlays = Box::pin(PerClient::open(export, plan, disk)).await?;
+                let overlays = Box::pin(per_client::open(export, plan, disk)).await?;
                 let image = overlays.image().to_owned();
-                (ExportDisk::PerClient(Arc::new(overlays)), Some(image))
+                (ExportDisk::PerClient(overlays), Some(image))
             }
         };
         let arrays = builder.arrays().to_vec();

@@ -16,7 +16,10 @@ fn with(rest: &str) -> String {
 fn overlays_need_no_more_than_their_folder() {
     let found = plan(&with("")).exports.remove(0).overlay;
     let overlay = found.expect("overlays");
-    assert_eq!(overlay, OverlayPlan::in_folder("/var/o".into()));
+    assert_eq!(
+        overlay,
+        OverlayPlan::at(OverlayPlace::Folder("/var/o".into()))
+    );
     assert_eq!((overlay.quota, overlay.overlays_max), (2 << 30, 1024));
     assert_eq!(overlay.named_by, NamedBy::Either);
     assert_eq!(plan(HEAD).exports[0].overlay, None);
@@ -28,7 +31,7 @@ fn all_keys_of_overlays_are_parsed() {
         with("overlay_name = \"certificate\"\noverlay_quota = \"512M\"\noverlays_max = 200\n");
     let overlay = plan(&[TLS, &text].concat()).exports.remove(0).overlay;
     let expected = OverlayPlan {
-        directory: "/var/o".into(),
+        place: OverlayPlace::Folder("/var/o".into()),
         named_by: NamedBy::Certificate,
         quota: 512 << 20,
         overlays_max: 200,

@@ -83,9 +83,9 @@ function makeTables() {
     overlays: table("overlays", "Overlays of clients", [
       { title: "Client", text: (one) => one.client },
       { title: "Export", text: (one) => text.exportName(one.export), isText: true },
-      { title: "Used", text: (one) => text.bytes(one.bytes) },
+      { title: "Used", text: (one) => (one.bytes === null ? "–" : text.bytes(one.bytes)) },
       { title: "Quota", text: quota },
-      { title: "Fill level", make: meter, update: (node, one) => setMeter(node, one.bytes, one.quota) },
+      { title: "Fill level", make: meter, update: (node, one) => setMeter(node, one.bytes ?? 0, one.quota) },
       { title: "Connections", text: (one) => text.count(one.connections) },
       { title: "Image", text: (one) => (one.is_older ? "replaced" : "current"), isText: true },
     ], (one) => `${one.export}\n${one.client}\n${one.is_older}`, true),

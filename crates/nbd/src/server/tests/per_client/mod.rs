@@ -114,6 +114,14 @@ impl DiskPerClient for Maker {
         })
     }
 
+    fn lost(&self, _: &ClientName) -> Option<ClientFuture<'static, bool>> {
+        None
+    }
+
+    fn confirm<'a>(&'a self, _: &'a ClientName) -> ClientFuture<'a, bool> {
+        Box::pin(async { true })
+    }
+
     fn closed<'a>(&'a self, _: &'a ClientName) -> ClientFuture<'a, ()> {
         Box::pin(async move {
             self.closed.fetch_add(1, Ordering::SeqCst);
@@ -136,7 +144,7 @@ impl DiskPerClient for Maker {
         let figures = disks.keys().map(|name| ClientDiskFigures {
             name: name.clone(),
             connections: 0,
-            bytes: 0,
+            bytes: None,
             quota: None,
             last_seen: None,
             image: self.image.to_owned(),

@@ -1,4 +1,4 @@
-//! What the files of a client are called. Pure.
+//! What the files of a client are called, and its volume on an object store. Pure.
 //!
 //! # Invariants
 //!
@@ -28,6 +28,44 @@ pub(super) fn of_client(name: &ClientName) -> String {
 /// The name of an export's folder.
 pub(super) fn of_export(name: &str) -> String {
     bounded("export-", name)
+}
+
+/// The name of the volume of a client: that of its files, with `=` for `%` and `+` for `~`, which no volume's name has.
+#[cfg(feature = "bucket")]
+pub(super) fn volume_of_client(name: &ClientName) -> String {
+    volume(&of_client(name))
+}
+
+/// The name of an export's folder of volumes.
+#[cfg(feature = "bucket")]
+pub(super) fn volume_of_export(name: &str) -> String {
+    volume(&of_export(name))
+}
+
+#[cfg(feature = "bucket")]
+fn volume(name: &str) -> String {
+    name.replace('%', "=").replace('~', "+")
+}
+
+/// The client with a volume of this name, where the name was not cut.
+#[cfg(feature = "bucket")]
+pub(super) fn client_of_volume(name: &str) -> Option<ClientName> {
+    let (kind, escaped) = name.split_once('-')?;
+    let mut pieces = escaped.split('=');
+    let mut text = pieces.next()?.as_bytes().to_vec();
+    for piece in pieces {
+        let (digits, rest) = piece.split_at_checked(2)?;
+        text.push(u8::from_str_radix(digits, 16).ok()?);
+        text.extend_from_slice(rest.as_bytes());
+    }
+    let text = String::from_utf8(text).ok()?;
+    let client = match kind {
+        "cert" => ClientName::Certificate(text),
+        "addr" => ClientName::Address(text.parse().ok()?),
+        "uid" => ClientName::User(text.parse().ok()?),
+        _ => return None,
+    };
+    (volume_of_client(&client) == name).then_some(client)
 }
 
 /// Bytes as hexadecimal digits.
@@ -106,6 +144,15 @@ mod tests {
             prop_assert!(file.bytes().all(plain));
             prop_assert!(!file.starts_with('.'));
             prop_assert_eq!(file == certificate(&other), name == other);
+            #[cfg(feature = "bucket")]
+            {
+                let client = ClientName::Certificate(name.clone());
+                let volume = volume_of_client(&client);
+                let uri = format!("file:///o/{volume}").parse::<bucket::BucketUri>();
+                prop_assert!(uri.is_ok());
+                let is_cut = file.contains('~');
+                prop_assert_eq!(client_of_volume(&volume), (!is_cut).then_some(client));
+            }
         }
     }
 }

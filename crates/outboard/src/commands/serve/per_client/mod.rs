@@ -1,4 +1,5 @@
-//! [`PerClient`]: an overlay for each client of an export, over one image that all of them share.
+//! An overlay for each client of an export, over one image that all of them share: [`PerClient`] keeps them in a folder of this machine,
+//! `clones.rs` on an object store.
 //!
 //! # Invariants
 //!
@@ -8,6 +9,8 @@
 //!   takes it for another one.
 //! * Paths of the server are never sent to clients.
 
+#[cfg(feature = "bucket")]
+mod clones;
 mod file_name;
 mod folder;
 mod image;
@@ -15,6 +18,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -26,7 +30,7 @@ use nodes::{Overlay, OverlayError, OverlayOptions};
 
 use self::folder::{FolderError, OverlayFolder};
 use self::image::BaseImage;
-use crate::config::{ExportPlan, OverlayPlan};
+use crate::config::{ExportPlan, OverlayPlace, OverlayPlan};
 use crate::graph::NamedDisk;
 
 /// Why an export's overlays cannot be served.
@@ -61,11 +65,31 @@ pub(super) struct PerClient {
     quota: u64,
 }
 
+/// Overlays of the clients of `export` over `base`, its disk.
+pub(super) async fn open(
+    export: &ExportPlan,
+    plan: &OverlayPlan,
+    base: Node,
+) -> Result<Arc<dyn DiskPerClient>, PerClientError> {
+    match &plan.place {
+        OverlayPlace::Folder(folder) => {
+            let overlays = Box::pin(PerClient::open(export, plan, folder, base)).await?;
+            Ok(Arc::new(overlays))
+        }
+        #[cfg(feature = "bucket")]
+        OverlayPlace::Store(place) => {
+            let clones = clones::VolumeClones::open(export, plan, place, &base);
+            Ok(Arc::new(Box::pin(clones).await?))
+        }
+    }
+}
+
 impl PerClient {
-    /// Overlays of the clients of `export` over `base`, its disk.
-    pub(super) async fn open(
+    /// Overlays of the clients of `export` over `base`, its disk, in `folder`.
+    async fn open(
         export: &ExportPlan,
         plan: &OverlayPlan,
+        folder: &Path,
         base: Node,
     ) -> Result<Self, PerClientError> {
         let name = &export.name;
@@ -74,7 +98,7 @@ impl PerClient {
             export: name.clone(),
             source,
         })?;
-        let (directory, owner) = (plan.directory.clone(), name.clone());
+        let (directory, owner) = (folder.to_owned(), name.clone());
         let (record, max) = (image.record().clone(), plan.overlays_max);
         let open = engine::blocking(move || OverlayFolder::open(&directory, owner, record, max));
         let folder = open.await.map_err(|e| PerClientError::Folder {
@@ -111,6 +135,11 @@ impl PerClient {
     }
 }
 
+/// The answer to a client that gets no overlay because of `overlays_max`.
+const TOO_MANY: &str = "there are as many overlays as there may be";
+/// The answer to a client that gets none for another reason.
+const CANNOT_BE_OPENED: &str = "your overlay cannot be opened; see the server's log";
+
 /// Why a client gets no overlay.
 #[derive(Debug, thiserror::Error)]
 enum OverlayRefusal {
@@ -129,12 +158,8 @@ impl From<OverlayRefusal> for CannotOpen {
     fn from(refusal: OverlayRefusal) -> Self {
         let client_message = match &refusal {
             OverlayRefusal::Changed(_) => "the image changed on the server",
-            OverlayRefusal::Folder(FolderError::TooMany(_)) => {
-                "there are as many overlays as there may be"
-            }
-            OverlayRefusal::Folder(_) | OverlayRefusal::Overlay(_) => {
-                "your overlay cannot be opened; see the server's log"
-            }
+            OverlayRefusal::Folder(FolderError::TooMany(_)) => TOO_MANY,
+            OverlayRefusal::Folder(_) | OverlayRefusal::Overlay(_) => CANNOT_BE_OPENED,
         };
         Self {
             client_message: client_message.to_owned(),
@@ -158,6 +183,14 @@ impl DiskPerClient for PerClient {
 
     fn open<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, Result<Node, CannotOpen>> {
         Box::pin(async move { Ok(self.overlay(name).await?) })
+    }
+
+    fn lost(&self, _: &ClientName) -> Option<ClientFuture<'static, bool>> {
+        None
+    }
+
+    fn confirm<'a>(&'a self, _: &'a ClientName) -> ClientFuture<'a, bool> {
+        Box::pin(async { true })
     }
 
     fn closed<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, ()> {
@@ -189,7 +222,7 @@ impl DiskPerClient for PerClient {
             is_older: found.record.image.id != self.image.id(),
             name: found.record.client,
             connections: 0,
-            bytes: found.bytes,
+            bytes: Some(found.bytes),
             quota: Some(self.quota),
             last_seen: Some(found.record.last_seen),
             image: found.record.image.disk,

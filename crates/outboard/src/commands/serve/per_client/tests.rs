@@ -7,6 +7,7 @@ use block::{IoBufs, Range, WriteFlags};
 use nbd::server::NamedBy;
 
 use super::*;
+use crate::config::OverlayPlace;
 use crate::graph::builder::Builder;
 use crate::graph::resolve;
 
@@ -38,7 +39,7 @@ impl PerClientFixture {
             .await
             .expect("it is there");
         let plan = OverlayPlan {
-            directory: self.overlays(),
+            place: OverlayPlace::Folder(self.overlays()),
             named_by: NamedBy::Address,
             quota: 8 << 20,
             overlays_max,
@@ -53,7 +54,7 @@ impl PerClientFixture {
             is_standby: false,
             is_added: false,
         };
-        Box::pin(PerClient::open(&export, &plan, base))
+        Box::pin(PerClient::open(&export, &plan, &self.overlays(), base))
             .await
             .expect("a folder")
     }
@@ -140,7 +141,7 @@ fn an_overlay_is_stored_next_to_its_record_and_found_again() {
         let listed = source.list();
         assert_eq!(listed.len(), 1);
         assert_eq!((&listed[0].name, listed[0].is_older), (&client(1), false));
-        assert!(listed[0].bytes >= 4096 && listed[0].last_seen.is_some());
+        assert!(listed[0].bytes >= Some(4096) && listed[0].last_seen.is_some());
         let other = source.open(&client(2)).await.expect("it is made");
         assert_eq!(byte(&other).await, 7);
     });
