@@ -1,4 +1,5 @@
-//! `cargo xtask soak bucket`: many more kills of the server of a volume on an object store than `cargo xtask ci` plays.
+//! `cargo xtask soak bucket`: many more kills of the server of a volume on an object store than `cargo xtask ci` plays, with collections next
+//! to them; each 20 rounds the volume is closed and collected, and no orphan is left in the store.
 
 use anyhow::{Result, ensure};
 

@@ -13,6 +13,7 @@
 //! * An object is deleted only if an earlier collection recorded it, at least 15 minutes before, and this one found it unused again.
 //! * The times of two collections are of clocks that agree with the store's: each of them probes that first.
 //! * The record has every object that is deleted until it is deleted: an interrupted collection is continued by the next one.
+//! * What an interrupted probe left is deleted at the same age, by the store's time of it.
 
 use std::time::{Duration, SystemTime};
 
@@ -24,7 +25,7 @@ use serde::Serialize;
 use super::references::{ListedData, VolumeReferences};
 use super::snapshot::{SnapshotOptions, reach_last_log};
 use super::{delete_object, delete_objects, get, list, on_runtime, put};
-use crate::collection_plan::{CollectionPlan, UnusedObject, candidates};
+use crate::collection_plan::{AGE, CollectionPlan, UnusedObject, candidates};
 use crate::error::BucketError;
 use crate::format::{CollectionRecord, VolumeHeader};
 use crate::store::{StoreAccess, StoreOptions, probe, read_header};
@@ -78,6 +79,8 @@ pub struct GcReport {
     pub wait_s: u64,
     /// Old manifests of the index that were deleted: of a volume in a folder only, elsewhere its writer deletes them.
     pub manifests: u64,
+    /// Objects of interrupted probes of the store that were deleted; in a dry run those that would be.
+    pub probes: u64,
     /// Both kinds of data objects, by name.
     pub objects: Vec<CollectedObject>,
 }
@@ -130,14 +133,18 @@ pub(crate) async fn gc_on(
     let listed = ListedData::list(access).await?;
     let own = FIRST_GENERATION..=found.last_generation;
     let unused = candidates(&listed.objects, &found.references.ends, &own);
-    let now = (run.clock)().duration_since(SystemTime::UNIX_EPOCH);
-    let now = u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
-    let plan = CollectionPlan::of(&unused, &record.clone().unwrap_or_default(), now);
+    let now = (run.clock)();
+    let millis = now.duration_since(SystemTime::UNIX_EPOCH);
+    let millis = u64::try_from(millis.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
+    let plan = CollectionPlan::of(&unused, &record.clone().unwrap_or_default(), millis);
     let mut report = report_of(&access.uri, &plan, run.dry_run);
+    let probes = old_probes(access, now).await?;
+    report.probes = probes.len() as u64;
     if run.dry_run {
         return Ok(report);
     }
     carry_out(access, &header, &plan, record).await?;
+    delete_objects(access, probes).await?;
     if let Some(age) = run.manifest_age {
         report.manifests = delete_manifests(access, age).await?;
     }
@@ -176,6 +183,7 @@ fn report_of(uri: &str, plan: &CollectionPlan, dry_run: bool) -> GcReport {
             .max()
             .unwrap_or(0),
         manifests: 0,
+        probes: 0,
         objects: objects.collect(),
     }
 }
@@ -245,6 +253,16 @@ async fn replace_record(
         }
         Err(error) => Err(error),
     }
+}
+
+/// What interrupted probes left. A probe at work is minutes old at most, unless its program was suspended: it fails then, and is repeated.
+async fn old_probes(access: &StoreAccess, now: SystemTime) -> Result<Vec<Path>, BucketError> {
+    let mut probes = list(access, &access.names.probes()).await?;
+    probes.retain(|probe| {
+        let age = now.duration_since(probe.last_modified.into());
+        age.is_ok_and(|age| age >= AGE)
+    });
+    Ok(probes.into_iter().map(|probe| probe.location).collect())
 }
 
 /// Deletes the old manifests of the index, and returns how many.

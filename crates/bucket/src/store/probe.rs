@@ -46,7 +46,8 @@ pub(crate) async fn probe(access: &StoreAccess) -> Result<(), BucketError> {
     let second = retry(RetryPolicy::OPEN, &access.uri, create).await;
     let head = || async { access.store.head(&path).await };
     let head = retry(RetryPolicy::OPEN, &access.uri, head).await;
-    let deleted = access.store.delete(&path).await;
+    let delete = || async { access.store.delete(&path).await };
+    let deleted = retry(RetryPolicy::OPEN, &access.uri, delete).await;
     if let Err(error) = deleted {
         tracing::debug!("{}: the probe {path} is left: {error}", access.uri);
     }

@@ -1,5 +1,5 @@
-//! Commands on clones that end at any of their requests to the store: the clone is there or is not, what is left of it `delete` removes,
-//! and the origin is as before.
+//! Commands that make a clone and end at any of their requests to the store: the clone is there or is not, what is left of it `delete`
+//! removes, and the origin is as before. Deletes are in `delete_cuts`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use object_store::memory::InMemory;
 use tokio::time::timeout;
 
 use super::clones::{CLONE, at, clone, objects};
-use super::snapshot_cuts::{cut_each, cut_every};
+use super::snapshot_cuts::cut_each;
 use super::snapshots::{name, open_snapshot, snapshot};
 use super::unstable_store::{Faults, RequestCut, UnstableStore};
 use super::volume::{access, new_volume, open, open_for_reading, stable, tags, write};
@@ -100,32 +100,6 @@ async fn create_again(cut: RequestCut) -> bool {
     store.is_cut()
 }
 
-async fn delete(cut: RequestCut) -> bool {
-    let inner = origin().await;
-    clone(&stable(&inner), "a", CLONE).await.unwrap();
-    let cloned = open(at(&inner, CLONE)).await.unwrap();
-    write(&cloned, 0, 1, 9).await.unwrap();
-    write(&cloned, 40, 100, 9).await.unwrap();
-    cloned.close().await.unwrap();
-    let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
-    store.cut_at(cut);
-    let command = access(store.clone()).at(CLONE);
-    let deleted = timeout(COMMAND_LIMIT, delete_on(&command)).await;
-    let is_deleted = matches!(deleted, Ok(Ok(_)));
-    assert!(is_deleted || store.is_cut(), "a store that works");
-    // As long as anything of it is there, its origin is not deleted.
-    if !objects(&inner, "lab/clone/index").await.is_empty() {
-        let refused = delete_snapshot_on(&stable(&inner), &name("a")).await;
-        let error = refused.unwrap_err();
-        assert!(matches!(error, BucketError::HasClones { .. }), "{error}");
-    }
-    if let Some(found) = first_blocks(&inner).await {
-        assert!(found == [9, 7] && !is_deleted, "{found:?}");
-    }
-    assert_ends(&inner).await;
-    store.is_cut()
-}
-
 #[test]
 fn a_clone_command_that_ends_at_any_request_made_the_clone_or_did_not() {
     cut_each(async |cut| Box::pin(create(cut)).await);
@@ -134,10 +108,4 @@ fn a_clone_command_that_ends_at_any_request_made_the_clone_or_did_not() {
 #[test]
 fn what_an_interrupted_clone_left_is_no_obstacle_to_the_next_server() {
     cut_each(async |cut| Box::pin(create_again(cut)).await);
-}
-
-#[test]
-fn a_delete_of_a_clone_that_ends_in_the_middle_is_continued() {
-    // It has many requests: it opens the clone for writing, and deletes each object.
-    cut_every(5, async |cut| Box::pin(delete(cut)).await);
 }

@@ -64,8 +64,13 @@ pub(super) async fn objects(inner: &InMemory) -> Vec<(Path, u64)> {
 
 /// Removes what commands left that were interrupted, as three hours do.
 pub(super) async fn remove_expiring(inner: &Arc<InMemory>) {
-    let header = read_header(&stable(inner)).await.unwrap().header;
-    let of_volume = stable(inner).of(&header);
+    remove_expiring_of(&stable(inner)).await;
+}
+
+/// The same of any volume.
+pub(super) async fn remove_expiring_of(access: &StoreAccess) {
+    let header = read_header(access).await.unwrap().header;
+    let of_volume = access.of(&header);
     let checkpoints = IndexCheckpoints::of(&of_volume);
     for checkpoint in checkpoints.all().await.unwrap() {
         if checkpoint.expire_time.is_some() {
@@ -309,6 +314,33 @@ fn a_volume_that_was_deleted_meanwhile_leaves_no_record() {
             assert_eq!(objects(&inner).await, [], "before request {after}");
         }
         panic!("a collection has fewer requests");
+    });
+}
+
+/// They were there until the volume was deleted.
+#[test]
+fn what_is_left_of_an_interrupted_probe_is_deleted_when_it_is_old() {
+    run(async {
+        let (inner, volume) = new_volume().await;
+        volume.close().await.unwrap();
+        let probe = Path::from("lab/volume/probe/left");
+        inner.put(&probe, "a probe".into()).await.unwrap();
+        let made = SystemTime::from(inner.head(&probe).await.unwrap().last_modified);
+        let collect = async |age, dry_run| {
+            let run = GcRun {
+                dry_run,
+                manifest_age: None,
+                clock: move || made + age,
+            };
+            let access = stable(&inner);
+            Box::pin(gc_on(&access, &run)).await.unwrap().probes
+        };
+        let second = Duration::from_secs(1);
+        assert_eq!(collect(AGE - second, false).await, 0);
+        assert_eq!(collect(AGE, true).await, 1, "a dry run");
+        assert_eq!(collect(AGE, false).await, 1);
+        assert_eq!(collect(AGE, false).await, 0);
+        assert!(inner.head(&probe).await.is_err());
     });
 }
 

@@ -1,6 +1,6 @@
 //! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `uri`; with the feature `store` `volume` (the contract), `worlds`
 //! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands), `snapshots`, `snapshot_cuts` and
-//! `snapshot_worlds`, `clones`, `clone_cuts` and `clone_worlds`, `collection` and `collection_cuts` (`collection_plans`: pure), `figures` (requests are
+//! `snapshot_worlds`, `clones`, `clone_cuts` and `clone_worlds`, `delete_cuts`, `collection` and `collection_cuts` (`collection_plans`: pure), `figures` (requests are
 //! counted), `s3` (servers of two makes).
 
 #[cfg(feature = "store")]
@@ -16,6 +16,8 @@ mod collection;
 #[cfg(feature = "store")]
 mod collection_cuts;
 mod collection_plans;
+#[cfg(feature = "store")]
+mod delete_cuts;
 mod dirty;
 #[cfg(feature = "store")]
 mod figures;

@@ -20,7 +20,7 @@ use crate::committer::Committer;
 use crate::error::{BucketError, VolumeFailure};
 use crate::format::{BLOCK, IndexMeta, META_KEY, VolumeHeader};
 use crate::runtime;
-use crate::store::{RetryPolicy, StoreAccess, probe, read_header};
+use crate::store::{RetryPolicy, StoreAccess, probe, read_header, retry};
 use crate::uri::BucketUri;
 
 /// How long the index may take to be opened: the log of the last writer is read.
@@ -122,6 +122,15 @@ fn opened<T>(
     limited(access, OPEN_LIMIT, "open", work)
 }
 
+/// Opens the index, again after a request that failed: until it is open SlateDB repeats none, and what the client of the store repeats is
+/// not enough where one in ten fails.
+fn open_again<T, F: Future<Output = Result<T, slatedb::Error>>>(
+    access: &StoreAccess,
+    open: impl Fn() -> F,
+) -> impl Future<Output = Result<T, BucketError>> {
+    opened(access, retry(RetryPolicy::OPEN, &access.uri, open))
+}
+
 /// Opens the index for reading: the index of this volume, and its generation.
 pub(crate) async fn open_reader(
     access: &StoreAccess,
@@ -163,7 +172,7 @@ async fn open_reader_in(
     mode: DbReaderMode,
     with_log: bool,
 ) -> Result<(IndexHandle, u32), BucketError> {
-    let reader = opened(access, reader_of(access, mode, with_log)).await?;
+    let reader = open_again(access, || reader_of(access, mode, with_log)).await?;
     let index = IndexHandle::Reader(Arc::new(reader));
     match check_meta(access, &index, header).await {
         Ok(generation) => Ok((index, generation)),
@@ -187,7 +196,7 @@ async fn open_writer(
         clock = behind;
     }
     for _ in 0..CLOCK_TRIES {
-        let db = match opened(access, writer_of(access, clock.clone())).await {
+        let db = match open_again(access, || writer_of(access, clock.clone())).await {
             Ok(db) => db,
             Err(error) => {
                 clock = behind_change(access, &clock, error)?;

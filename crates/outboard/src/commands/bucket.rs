@@ -373,6 +373,7 @@ fn gc_text(report: &GcReport) -> String {
             text.push('\n');
             text.push_str(&columns(&rows));
         }
+        text.push_str(&probes_text(report, "would be"));
         return text;
     }
     let mut text = format!("{uri}: {deleted} were deleted");
@@ -387,5 +388,13 @@ fn gc_text(report: &GcReport) -> String {
             report.manifests
         ));
     }
+    text.push_str(&probes_text(report, "were"));
     text
+}
+
+fn probes_text(report: &GcReport, verb: &str) -> String {
+    match report.probes {
+        0 => String::new(),
+        count => format!("\n  {count} objects of interrupted probes of the store {verb} deleted"),
+    }
 }

@@ -2,6 +2,7 @@
 
 mod cache;
 mod clones;
+mod collector;
 mod kills;
 mod standby;
 
@@ -68,9 +69,13 @@ impl<'a> Place<'a> {
         printed
     }
 
-    /// What `arguments` print as JSON.
+    /// What `arguments` print as JSON. The log of a store that fails requests is not in it.
     fn json(&self, arguments: &[&str]) -> serde_json::Value {
-        serde_json::from_str(&self.done(arguments)).expect("it is JSON")
+        let output = self.command(arguments).stdin(Stdio::null()).output();
+        let output = output.expect("the binary runs");
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {log}");
+        serde_json::from_slice(&output.stdout).expect("it is JSON")
     }
 
     /// The servers that run, as the status has them.

@@ -4,13 +4,14 @@
 //! # Fault model
 //!
 //! Each round has one server, which ends by `kill -9`: alone, with the store, some time after the store was killed and started again,
-//! or after another server took the volume over. Requests of the proxy that are in flight may reach the store later.
+//! behind another server that was killed while it opened the volume, or after another server took the volume over. Requests of the proxy
+//! that are in flight may reach the store later. Collections run next to the rounds (`collector.rs`).
 //!
 //! # Invariants
 //!
 //! * A block is what it was at the last flush that was acknowledged, or what a later write made it, whole.
 //! * No request fails before the server is killed or loses the volume, and each fails from then on.
-//! * `bucket check` finds no problem after any round.
+//! * `bucket check` finds no problem after any round, and no orphan where the volume was closed and collected: each 20 rounds, and last.
 //!
 //! `cargo xtask soak bucket --rounds N --seed SEED` plays more rounds. What is done follows from the seed; how the machine interleaves it does
 //! not.
@@ -27,14 +28,17 @@ use fastrand::Rng;
 use futures_util::future::{Either, join_all, select};
 use nbd::client::{Client, ClientConfig};
 use rustix::process::Signal;
-use testkit::proc::Process;
+use testkit::proc::{Process, WaitError};
 use testkit::s3::{FaultyProxy, RequestFaults, S3Make, S3Server};
 use testkit::{WorldSeeds, gather, requires, single};
 
+use super::collector::Collector;
 use super::{LIMIT, Place};
 
 /// Rounds in `cargo xtask ci`.
 const ROUNDS: u64 = 6;
+/// Rounds between two closes of the volume.
+const CLOSE_EVERY: u64 = 20;
 const BLOCK: usize = 4096;
 const BLOCKS: usize = 2048;
 /// Blocks of one read.
@@ -46,6 +50,8 @@ const SMALL_CHANGES_MAX: (usize, usize) = (3, 4);
 const LIFE_MS: ops::Range<u64> = 20..1500;
 /// How long the store does not run, milliseconds.
 const OUTAGE_MS: ops::Range<u64> = 0..1000;
+/// How long a server lives that is killed while it opens the volume, milliseconds.
+const OPENING_MS: ops::Range<u64> = 0..500;
 
 /// What a block may be.
 #[derive(Debug, Clone, Default)]
@@ -219,6 +225,8 @@ fn tag_of(block: &[u8]) -> u32 {
 enum RoundEnd {
     /// It is killed.
     Killed,
+    /// Another server is killed while it opens the volume; then it is killed.
+    KilledBehindOpening,
     /// The store is killed and started again, and the server is killed later.
     KilledAfterStore,
     /// It is killed while the store does not run.
@@ -230,7 +238,8 @@ enum RoundEnd {
 impl RoundEnd {
     fn of(rng: &mut Rng) -> Self {
         match rng.u8(0..10) {
-            0..=4 => Self::Killed,
+            0..=2 => Self::Killed,
+            3..=4 => Self::KilledBehindOpening,
             5..=6 => Self::KilledAfterStore,
             7 => Self::KilledWithStore,
             _ => Self::TakenOver,
@@ -259,6 +268,7 @@ struct KillWorld<'a> {
     store: S3Server,
     rng: Rng,
     servers: u32,
+    collector: Collector,
     /// The one that took the volume over in the last round.
     next: Option<RunningServer>,
 }
@@ -308,6 +318,10 @@ impl KillWorld<'_> {
         self.pause(LIFE_MS).await;
         match end {
             RoundEnd::Killed => server.kill(),
+            RoundEnd::KilledBehindOpening => {
+                self.kill_opening();
+                server.kill();
+            }
             RoundEnd::KilledAfterStore => {
                 self.store.kill();
                 self.pause(OUTAGE_MS).await;
@@ -323,6 +337,38 @@ impl KillWorld<'_> {
             }
             RoundEnd::TakenOver => self.next = Some(self.serve()),
         }
+    }
+
+    /// Starts a server and kills it at some moment of its start. The writer waits meanwhile: it may have lost the volume.
+    fn kill_opening(&mut self) {
+        let listen = format!("unix:{}", self.place.folder.join("opening").display());
+        let arguments = ["serve", &self.volume, "--listen", &listen];
+        let started = Process::start(&mut self.place.command(&arguments));
+        let mut opening = started.expect("it starts");
+        let life = Duration::from_millis(self.rng.u64(OPENING_MS));
+        let ended = opening.wait(life);
+        assert!(matches!(ended, Err(WaitError::Late { .. })), "{ended:?}");
+        opening.signal(Signal::KILL).expect("it runs");
+        opening.wait(LIMIT).expect("it was killed");
+    }
+
+    /// A server reads all, writes, and closes the volume; then nothing is left but what the index refers to.
+    async fn close(&mut self, writer: &mut Writer) {
+        let next = self.next.take();
+        let mut server = next.unwrap_or_else(|| self.serve());
+        let client = connect(&server.uri).await.expect("the server listens");
+        writer.verify(&client).await;
+        let changed = writer.change(&client).await;
+        changed.expect("a server that runs answers");
+        let flushed = writer.flush(&client).await;
+        flushed.expect("a server that runs answers");
+        self.collector.wait();
+        client.close().await;
+        let signalled = server.process.signal(Signal::TERM);
+        signalled.expect("it runs until it is stopped");
+        let ended = server.process.wait(LIMIT).expect("it stops");
+        assert!(ended.success(), "{}", server.process.stderr());
+        self.collector.collect_all(&self.place);
     }
 
     fn check(&self, options: &[&str]) {
@@ -364,6 +410,7 @@ fn play(folder: &Path, rounds: u64, seed: u64) -> String {
     place.done(&["bucket", "create", &volume, "8M"]);
     let mut writer = Writer::new(seed);
     let mut world = KillWorld {
+        collector: Collector::new(folder, &volume, "lab/kills"),
         place,
         volume,
         store,
@@ -374,19 +421,25 @@ fn play(folder: &Path, rounds: u64, seed: u64) -> String {
     let play = async {
         for nth in 1..=rounds {
             eprintln!("round {nth} of {rounds}, seed {seed}");
+            world.collector.start(&world.place);
             world.round(&mut writer).await;
             world.check(if nth == rounds { &["--data"] } else { &[] });
+            if nth == rounds || nth.is_multiple_of(CLOSE_EVERY) {
+                world.close(&mut writer).await;
+            }
         }
-        let last = world.next.take().unwrap_or_else(|| world.serve());
+        let last = world.serve();
         let client = connect(&last.uri).await.expect("the server listens");
         writer.verify(&client).await;
         client.close().await;
     };
     engine::run(&engine::Config::default(), |_| play).expect("an engine");
     let (changes, flushes, faults) = (writer.last_tag, writer.flushes, proxy.faults());
-    assert!(flushes > 0 && faults > 0, "nothing was tried");
+    let Collector { count, deleted, .. } = world.collector;
+    let is_tried = flushes > 0 && faults > 0 && deleted > 0;
+    assert!(is_tried, "nothing was tried");
     format!(
-        "{rounds} rounds from seed {seed}: {changes} changes, {flushes} flushes, {faults} faults"
+        "{rounds} rounds from seed {seed}: {changes} changes, {flushes} flushes, {faults} faults, {count} collections of {deleted} objects"
     )
 }
 
