@@ -87,8 +87,7 @@ impl Picture {
             .iter()
             .map(|member| membership(member, fresh, prefer.is_some()))
             .collect();
-        let has_old_logs = fresh.keeps_ppl() && fresh.synced_to.is_some();
-        hold_what_others_lost(&mut memberships, has_old_logs);
+        hold_what_others_lost(&mut memberships, fresh);
         for index in went_their_own_way(superblocks, &memberships) {
             if let Membership::Stale { part } = memberships[index] {
                 memberships[index] = Membership::Split { part };
@@ -229,16 +228,21 @@ const fn holding(member: &Superblock, part: u16) -> Membership {
     }
 }
 
-/// A replacement of a member that is not here holds the part, as far as it was copied. `has_old_logs`: what repairs its parity
-/// after an unclean end is in the partial parity log of that member: all of it is computed.
-fn hold_what_others_lost(memberships: &mut [Membership], has_old_logs: bool) {
+/// A replacement of a member that is not here holds the part, as far as it was copied. Where what repairs its parity after an
+/// unclean end is in the partial parity log of that member, all of it is computed; but not where it is taking its place, and others
+/// know of that already: no row was being written.
+fn hold_what_others_lost(memberships: &mut [Membership], fresh: &Superblock) {
+    let has_old_logs = fresh.keeps_ppl() && fresh.synced_to.is_some();
     for index in 0..memberships.len() {
         let Membership::Replacement { part, to } = memberships[index] else {
             continue;
         };
         if memberships.iter().all(|other| other.holds() != Some(part)) {
+            let holders = fresh.roles.iter();
+            let holders = holders.filter(|role| **role == Role::Active(part));
+            let takes_place = to.is_none() && holders.count() == 1;
             memberships[index] = match to {
-                _ if has_old_logs => Membership::Rebuilding { part, to: 0 },
+                _ if has_old_logs && !takes_place => Membership::Rebuilding { part, to: 0 },
                 Some(to) => Membership::Rebuilding { part, to },
                 None => Membership::InSync { part },
             };

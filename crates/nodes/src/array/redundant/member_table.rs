@@ -58,6 +58,8 @@ pub(in crate::array) struct Slot {
     pub(super) by_bitmap: bool,
     /// How far it was rebuilt when it was flushed last.
     pub(super) rebuilt_durably: u64,
+    /// As a replacement: a whole copy, which its superblock records. With partial parity logs no row is being written meanwhile.
+    pub(super) is_whole: bool,
     /// Its superblock as it was when the array was opened, or it came: where things are.
     pub(super) superblock: Superblock,
     /// Where that is, byte of the disk.
@@ -142,6 +144,7 @@ impl Slot {
             state,
             by_bitmap,
             rebuilt_durably,
+            is_whole: false,
             superblock: member.superblock,
             at: member.at,
             bytes: member.bytes,

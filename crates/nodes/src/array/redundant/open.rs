@@ -85,7 +85,8 @@ impl RedundantArray {
     }
 
     /// Takes the members over, where the array goes on without one and stands on a disk of another machine: their superblocks
-    /// are written before the array is used. A host that has it too sees that it was taken over from.
+    /// are written before the array is used. A host that has it too sees that it was taken over from. So are those of an array with
+    /// a replacement that is recorded as whole: it is while no row is being written only.
     ///
     /// # Errors
     /// They cannot be written.
@@ -97,7 +98,11 @@ impl RedundantArray {
                 .view
                 .holders()
                 .any(|holder| holder.target.remote);
-            if self.read_only() || !state.is_degraded() || !is_remote {
+            let slots = &state.members.slots;
+            let is_whole =
+                |slot: &Slot| slot.is_replacement() && slot.superblock.rebuilt_to.is_none();
+            let takes_over = state.is_degraded() && is_remote;
+            if self.read_only() || !takes_over && !slots.iter().any(is_whole) {
                 return Ok(());
             }
             state.change(true);

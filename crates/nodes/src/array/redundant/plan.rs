@@ -194,7 +194,8 @@ impl State {
                 let rebuilt = after.rebuilt.iter().filter(|(other, _)| *other == id);
                 // A replacement that is a whole copy, and did not take its member's place yet.
                 let is_journal = slot.state == SlotState::Journal;
-                let is_partial = |to: &u64| !slot.is_replacement() || *to < self.facts.member_size;
+                let is_copy = slot.is_replacement() && slot.is_whole;
+                let is_partial = |to: &u64| !is_copy || *to < self.facts.member_size;
                 let changes = Changes {
                     events: after.scope.events,
                     updated: Some(now),

@@ -140,6 +140,14 @@ impl State {
         self.members.rebuild_view();
     }
 
+    /// Whether superblocks record the replacement of `part` as a whole copy, where it is one.
+    fn set_whole(&mut self, part: u16, is_whole: bool) {
+        let slots = self.members.slots.iter_mut();
+        for slot in slots.filter(|slot| slot.part == Some(part) && slot.is_replacement()) {
+            slot.is_whole = is_whole;
+        }
+    }
+
     /// The replacement of `part` is a copy of its member and takes its place, unless members were doubted since `needs` was
     /// read: the names of both, the replacement's first. No commit may be under way.
     pub(super) fn take_place(&mut self, part: u16, needs: u64) -> Option<(String, String)> {
@@ -209,18 +217,31 @@ impl RedundantArray {
         self.lock().state.set_replaced(part, to, needs);
     }
 
-    /// The replacement of `part` takes the place of its member: durable when it resolves, behind a flush. False: members were
-    /// doubted since `needs` was read, and it must be copied on.
+    /// The replacement of `part`, a copy up to byte `end`, which is all of it, takes the place of its member: durable when it
+    /// resolves, behind a flush. False: members were doubted since `needs` was read, and it must be copied on.
+    ///
+    /// Its superblock records it as whole before: a cut may leave others that count on it. With partial parity logs that
+    /// needs no log of the member that leaves, because no row is being written.
     ///
     /// # Errors
     /// Members cannot be written.
     pub(in crate::array) async fn take_place(
         &self,
         part: u16,
-        needs: u64,
+        (end, needs): (u64, u64),
     ) -> Result<bool, IoError> {
         // The log of the member that leaves has the rows that are being written: a cut behind it finds none.
         let no_rows = self.without_logged_rows().await;
+        {
+            let state = &mut self.lock().state;
+            state.set_replaced(part, end, needs);
+            state.set_whole(part, true);
+        }
+        let recorded = self.checkpoint().await;
+        if recorded.is_err() {
+            self.lock().state.set_whole(part, false);
+        }
+        recorded?;
         let taken = loop {
             let commit = {
                 let mut guarded = self.lock();
@@ -232,6 +253,8 @@ impl RedundantArray {
             commit.await?;
         };
         let Some((member, replaced)) = taken else {
+            self.lock().state.set_whole(part, false);
+            self.checkpoint().await?;
             return Ok(false);
         };
         self.record(State::is_recorded).await?;

@@ -407,10 +407,8 @@ impl SyncManager {
                 self.state().forget_failure(Job::Reshape);
             }
             Job::Replacement { part, .. } => {
-                // Where a cut leaves others that count on it, it must count as whole.
-                self.array.replaced(part, sync_job.end, sync_job.needs);
-                self.array.checkpoint().await.map_err(Stop::Failed)?;
-                let taken = self.array.take_place(part, sync_job.needs).await;
+                let copied = (sync_job.end, sync_job.needs);
+                let taken = self.array.take_place(part, copied).await;
                 if !taken.map_err(Stop::Failed)? {
                     return Ok(End::Early);
                 }

@@ -8,9 +8,9 @@ use std::task::Poll;
 use block::{BlockDevice, Node, Operation, Range};
 use testkit::{Held, HeldDisk, MemDisk, block_on, pattern};
 
-use super::super::format::{Level, features};
+use super::super::format::{self, Changes, Level, Version, features};
 use super::super::redundant::tests::kit::{
-    BIT, DATA, DISK, MEMBER, RING, Recipe, heard, options, put, recorded, superblock,
+    BIT, DATA, DISK, MEMBER, RING, Recipe, SUPERBLOCK, heard, options, put, recorded, superblock,
 };
 use super::super::{AddOptions, Array, ArrayOptions, Candidate, MemberState, open};
 use super::open::candidates;
@@ -170,7 +170,7 @@ fn a_member_of_which_the_place_was_taken_does_not_come_back_by_the_bitmap() {
         copied(&array, MEMBER);
         let by_hand = array.by_hand();
         let redundant = &by_hand.array;
-        let taken = redundant.take_place(0, redundant.needs()).await;
+        let taken = redundant.take_place(0, (MEMBER, redundant.needs())).await;
         assert!(taken.unwrap());
         write(&array, Range::new(0, 4096), 2).await;
         for _ in 0..4 {
@@ -197,7 +197,7 @@ fn what_members_hold_is_doubted_of_replacements_too() {
         // A copy that was under way does not count any more.
         redundant.replaced(0, MEMBER, before);
         assert_eq!(redundant.replacing(), [(0, 4096)]);
-        assert!(!redundant.take_place(0, before).await.unwrap());
+        assert!(!redundant.take_place(0, (MEMBER, before)).await.unwrap());
         array.by_hand().work().await.unwrap();
         assert_eq!(state(&array, "spare"), MemberState::InSync);
     });
@@ -237,7 +237,7 @@ fn with_partial_parity_logs_the_place_is_taken_while_no_row_is_being_written() {
                 tokio::task::yield_now().await;
             };
             assert_eq!(of_row.operation, Operation::Write);
-            let mut taking = pin!(redundant.take_place(0, redundant.needs()));
+            let mut taking = pin!(redundant.take_place(0, (MEMBER, redundant.needs())));
             for _ in 0..1000 {
                 // Superblocks and flushes of a commit do not wait for the row.
                 for other in held.held().iter().filter(|one| one.id != of_row.id) {
@@ -256,6 +256,43 @@ fn with_partial_parity_logs_the_place_is_taken_while_no_row_is_being_written() {
         let ((), is_taken) = tokio::join!(written, taken);
         assert!(is_taken);
         assert_eq!(state(&array, "spare"), MemberState::InSync);
+    });
+}
+
+/// Superblocks that record it as whole are those of an array in which nothing is being written.
+#[test]
+fn a_replacement_is_recorded_as_whole_only_while_it_takes_the_place() {
+    block_on(async {
+        let recipe = Recipe::parity(Level::Raid5, 2, 3).with_ppl(RING);
+        let disks = disks(&recipe);
+        let spare = disks.last().unwrap();
+        let array = begun(&recipe, &disks).await;
+        copied(&array, MEMBER);
+        let by_hand = array.by_hand();
+        let redundant = &by_hand.array;
+        redundant.checkpoint().await.unwrap();
+        assert_eq!(superblock(spare).await.rebuilt_to, Some(MEMBER));
+
+        // Doubted meanwhile: its place is not taken.
+        let before = redundant.needs();
+        redundant.doubt(Range::new(4096, 512));
+        assert!(!redundant.take_place(0, (MEMBER, before)).await.unwrap());
+        let partial = superblock(spare).await;
+        assert!(partial.rebuilt_to.is_some(), "{partial:?}");
+
+        // A cut leaves it recorded as whole: it is not any more before the array is used again.
+        drop((by_hand, array));
+        let changes = Changes {
+            rebuilt_to: Some(None),
+            ..Changes::default()
+        };
+        let bytes = spare.read(Range::new(SUPERBLOCK, 4096)).await.unwrap();
+        let bytes = format::patch(&bytes.concat(), Version::V1_2, &changes);
+        put(spare, SUPERBLOCK, bytes).await;
+        assert_eq!(superblock(spare).await.rebuilt_to, None);
+        let array = open(candidates(&disks), options()).await.unwrap();
+        assert_eq!(superblock(spare).await.rebuilt_to, Some(0));
+        drop(array);
     });
 }
 

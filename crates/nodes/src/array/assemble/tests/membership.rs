@@ -79,6 +79,34 @@ fn a_replacement_of_a_member_that_is_missing_or_stale_holds_the_part() {
     assert_eq!(of_part(&whole), Some((1, None)));
 }
 
+/// Logs are the members' own. After an unclean end the one of the member that is missing has what repairs parity, unless others know
+/// that its place is taken: then no row was being written.
+#[test]
+fn with_partial_parity_logs_a_whole_replacement_counts_once_others_know_that_it_takes_the_place() {
+    let mut set = Set::whole(Level::Raid5, 4);
+    for member in 0..4 {
+        let superblock = set.of(member);
+        (superblock.synced_to, superblock.features) = (Some(0), features::PPL);
+        superblock.ppl = Some(Range::new(8192, 8192));
+        superblock.members = 3;
+        superblock.roles[3] = Role::Active(1);
+    }
+    set.of(3).features |= features::REPLACEMENT;
+    set.of(3).role = Role::Active(1);
+    drop(set.members.remove(1));
+    set.rules.run = true;
+    let of_part = |set: &Set| set.verdict().parts[1];
+    assert_eq!(of_part(&set), Some((2, Some(0))), "none knows of it");
+
+    set.of(0).roles[1] = Role::Faulty;
+    set.of(0).events += 1;
+    assert_eq!(of_part(&set), Some((2, None)));
+
+    // A part of it is not a copy.
+    set.of(2).rebuilt_to = Some(4 * MIB);
+    assert_eq!(of_part(&set), Some((2, Some(0))));
+}
+
 #[test]
 fn a_member_that_was_left_behind_is_stale() {
     let mut set = Set::whole(Level::Raid1, 2);

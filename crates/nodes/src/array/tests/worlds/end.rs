@@ -173,8 +173,13 @@ impl World {
             let superblock = metadata::superblock(self.shape, &wire.live())?;
             described.push((superblock.events, superblock.synced_to));
         }
-        // A member that was cut off from the last commit may be one behind: the freshest one counts.
-        if let Some((_, Some(_))) = described.iter().max() {
+        // A member that was cut off from the last commit may be one behind, and one that was cut off while it caught up counts as many events as
+        // the freshest one, with what the next commit would have written: the freshest one counts.
+        let newest = described.iter().map(|(events, _)| *events).max();
+        let mut newest = described
+            .iter()
+            .filter(|(events, _)| Some(*events) == newest);
+        if newest.all(|(_, synced_to)| synced_to.is_some()) {
             return Err(format!("the array is dirty in the end: {described:?}"));
         }
         let copies = super::copies::of(self.shape, wires)?;

@@ -34,11 +34,15 @@ pub(super) fn has_bad(shape: Shape, image: &[u8]) -> bool {
     superblock(shape, image).is_ok_and(|superblock| superblock.features & features::BAD_BLOCKS != 0)
 }
 
-/// Whether a member holds its part whole, by its own word.
+/// Whether a member holds its part whole, by its own word. With partial parity logs a replacement needs that of others.
 pub(super) fn is_whole(shape: Shape, image: &[u8]) -> bool {
     let holds = |superblock: &Superblock| matches!(superblock.role, Role::Active(_));
-    superblock(shape, image)
-        .is_ok_and(|found| found.rebuilt_to.is_none() && (holds(&found) || !shape.is_old()))
+    let replaces = |superblock: &Superblock| {
+        superblock.keeps_ppl() && superblock.features & features::REPLACEMENT != 0
+    };
+    superblock(shape, image).is_ok_and(|found| {
+        found.rebuilt_to.is_none() && (holds(&found) || !shape.is_old()) && !replaces(&found)
+    })
 }
 
 /// The header of an image's bitmap.

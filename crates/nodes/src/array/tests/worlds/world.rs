@@ -314,6 +314,8 @@ impl World {
                 disk.current = in_sync.contains(&disk.name);
             }
             let Some(wire) = wires.get(&disk.name) else {
+                // Others may record that it is missing before the array is open.
+                disk.current &= life.is_some();
                 continue;
             };
             // What a disk did not answer any more may be lost, too.
