@@ -35,8 +35,8 @@ pub(crate) fn memory_kib(id: u32) -> Result<f64> {
     of_rollup("Pss", &rollup(id)?)
 }
 
-/// Memory that a process took for its data, in KiB: without pages of its binary and of other files, whose share
-/// grows when another process that has them mapped ends.
+/// Memory that a process took for its data, in KiB: without pages of its binary and of other files, of which it has a larger share
+/// once another process that has them mapped ends.
 pub(crate) fn data_kib(id: u32) -> Result<f64> {
     let text = rollup(id)?;
     Ok(of_rollup("Pss_Anon", &text)? + of_rollup("Pss_Shmem", &text)?)

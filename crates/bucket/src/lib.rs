@@ -8,7 +8,7 @@
 //! ```
 //!
 //! * `BucketVolume` is an open volume, or a snapshot of one, a [`block::BlockDevice`]; `volume/` has its requests and commits.
-//! * `create()`, `status()`, `grow()`, `check()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`, `ensure_clone()`, `list_clones()`
+//! * `create()`, `status()`, `grow()`, `check()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`, `ensure_clone()`, `list_clones()`, `origin()`
 //!   are the commands.
 //! * `volume_figures()` has what the open volumes of the process requested of their stores.
 //! * `format/`, `figures`, `run_map`, `dirty`, `flush_plan`, `read_plan` and `collection_plan` are pure.
@@ -67,7 +67,7 @@ pub use self::admin::{
     BucketClone, BucketSnapshot, CheckOptions, CheckReport, ClonedVolume, CollectedObject,
     CreatedVolume, DeletedVolume, GcOptions, GcReport, GrownVolume, SnapshotOptions, VolumeStatus,
     check, create, create_clone, create_snapshot, delete, delete_snapshot, ensure_clone, gc, grow,
-    list_clones, list_snapshots, status,
+    list_clones, list_snapshots, origin, status,
 };
 #[cfg(feature = "store")]
 pub use self::error::{BucketError, VolumeFailure};

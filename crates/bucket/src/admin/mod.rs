@@ -47,7 +47,7 @@ pub use self::snapshot::{
 pub(crate) use self::snapshot::{create_snapshot_on, delete_snapshot_on, list_snapshots_on};
 #[cfg(test)]
 pub(crate) use self::status::status_on;
-pub use self::status::{BucketClone, VolumeStatus, list_clones, status};
+pub use self::status::{BucketClone, VolumeStatus, list_clones, origin, status};
 use crate::error::BucketError;
 use crate::runtime;
 use crate::store::{RetryPolicy, StoreAccess, retry};

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{list, on_runtime};
 use crate::error::BucketError;
-use crate::format::{BLOCK, RUN};
+use crate::format::{BLOCK, RUN, VolumeHeader};
 use crate::store::{StoreAccess, StoreOptions, read_header};
 use crate::uri::BucketUri;
 use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_reader};
@@ -66,7 +66,6 @@ pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, Buck
     let checkpoints = IndexCheckpoints::of(access);
     let snapshots = checkpoints.snapshots().await?;
     let clones = clones_of(access).await?;
-    let origin = header.origins.last();
     let data = list(access, &access.names.data()).await?;
     let tables = list(access, &access.names.index()).await?;
     Ok(VolumeStatus {
@@ -76,13 +75,38 @@ pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, Buck
         allocated,
         generation: generation.saturating_sub(header.origin_generation()),
         snapshots: snapshots.len() as u64,
-        origin: origin.map(|origin| format!("{}@{}", access.uri_of(&origin.path), origin.snapshot)),
+        origin: origin_of(access, &header),
         clones,
         data_objects: data.len() as u64,
         data_bytes: data.iter().map(|object| object.size).sum(),
         index_objects: tables.len() as u64,
         index_bytes: tables.iter().map(|object| object.size).sum(),
     })
+}
+
+/// Of a clone, the snapshot that it was made of: `URI@NAME`. Reads the header alone, and opens nothing.
+///
+/// # Errors
+/// There is no volume, it is not understood, or the store fails.
+pub async fn origin(
+    uri: &BucketUri,
+    options: &StoreOptions,
+) -> Result<Option<String>, BucketError> {
+    let access = StoreAccess::connect(uri, options, false)?;
+    on_runtime(async move {
+        let header = read_header(&access).await?.header;
+        Ok(origin_of(&access, &header))
+    })
+    .await
+}
+
+fn origin_of(access: &StoreAccess, header: &VolumeHeader) -> Option<String> {
+    let origin = header.origins.last()?;
+    Some(format!(
+        "{}@{}",
+        access.uri_of(&origin.path),
+        origin.snapshot
+    ))
 }
 
 /// The clones of the snapshots of a volume.

@@ -135,18 +135,6 @@ impl BucketVolume {
         &self.shared.access.uri
     }
 
-    /// Of a clone: the snapshot that it was made of, `URI@NAME`.
-    #[must_use]
-    pub fn origin(&self) -> Option<String> {
-        let access = &self.shared.access;
-        let origin = access.names.origins().last()?;
-        Some(format!(
-            "{}@{}",
-            access.uri_of(&origin.path),
-            origin.snapshot
-        ))
-    }
-
     /// Why it is out of use, if it is.
     #[must_use]
     pub fn failure(&self) -> Option<VolumeFailure> {

@@ -16,6 +16,7 @@ const MIB: u64 = 1 << 20;
 const SIZE: u64 = 12 * MIB;
 /// It is read so slowly that a copy takes several seconds.
 const SLOW: &str = "throttle(a.img, bytes=2M/s)";
+const SLOWER: &str = "throttle(a.img, bytes=1M/s)";
 const STATE: &str = "b.img.outboard-copy";
 
 /// A folder with an image of data, a hole of 3 MiB, and 1 MiB of zeroes that are written.
@@ -74,8 +75,7 @@ fn a_copy_that_is_killed_again_and_again_reads_nothing_twice() {
     let folder = folder();
     let at = folder.path();
     let metrics = free_address();
-    let slower = "throttle(a.img, bytes=1M/s)";
-    let arguments = ["serve", slower, "--listen", "unix:s", "--metrics", &metrics];
+    let arguments = ["serve", SLOWER, "--listen", "unix:s", "--metrics", &metrics];
     let (_server, _) = Server::start(outboard(at, &arguments));
     let copy = [
         "copy",
@@ -91,7 +91,7 @@ fn a_copy_that_is_killed_again_and_again_reads_nothing_twice() {
             reached = cut(at, &copy, STATE, reached, Signal::KILL);
         }
     }
-    // What the last of them had asked for is read at the speed of the source, whether it waits for it or not.
+    // Requests of the last one are carried out at the speed of the source, whether it waits for it or not.
     within_a_minute(|| (metric(&metrics, "outboard_connections ", "") == 0.0).then_some(()));
     let before = metric(&metrics, "outboard_request_bytes_total", "read");
     assert!(before > 0.0);
@@ -167,8 +167,7 @@ fn an_export_that_held_something_is_completed_and_compared() {
 fn without_the_option_a_file_can_be_resumed_after_some_seconds() {
     let folder = folder();
     let at = folder.path();
-    let slower = "throttle(a.img, bytes=1M/s)";
-    let reached = cut(at, &["copy", slower, "b.img"], STATE, 0, Signal::INT);
+    let reached = cut(at, &["copy", SLOWER, "b.img"], STATE, 0, Signal::INT);
     let log = fs::read_to_string(at.join("log")).expect("messages");
     let hint = "of 12.00 MiB are durable there, and the same command with --resume continues";
     assert!(log.contains("interrupted: b.img is incomplete: "), "{log}");
@@ -231,8 +230,7 @@ fn a_copy_from_the_beginning_removes_the_state_of_the_one_before() {
         MIB,
         Signal::KILL,
     );
-    let slower = "throttle(a.img, bytes=1M/s)";
-    let mut copying = start(at, &["copy", slower, "b.img", "--force"]);
+    let mut copying = start(at, &["copy", SLOWER, "b.img", "--force"]);
     // It was emptied, and holds less than before.
     within_a_minute(|| {
         let found = fs::metadata(at.join("b.img")).expect("a file");

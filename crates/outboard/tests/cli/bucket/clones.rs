@@ -245,6 +245,8 @@ fn what_clones_cannot_be_of_is_refused() {
     fleet.publish(100, "first");
     let own = format!("{}/export-root/addr-127.0.0.1", fleet.overlays);
     fleet.place.done(&["bucket", "create", &own, "8M"]);
+    let opened = || fleet.place.json(&["bucket", "status", &own, "--json"])["generation"].clone();
+    let before = opened();
     let mut server = fleet.serve("port");
     let stream = TcpStream::connect(("127.0.0.1", server.port)).expect("it listens");
     assert!(NbdSession::open(stream, "root").is_none(), "it is refused");
@@ -253,4 +255,5 @@ fn what_clones_cannot_be_of_is_refused() {
         .wait_for_line("its disk is not opened", LIMIT);
     let line = line.expect("it is in the log");
     assert!(line.contains("is no clone of"), "{line}");
+    assert_eq!(opened(), before, "it was not opened for writing");
 }

@@ -10,7 +10,7 @@
 //! * A clone is made of the snapshot that the export names, or else of the newest one, and stays one of that: later snapshots are for later
 //!   clients.
 //! * Of two servers that open a clone the last one has it: the index of the volume fences the other one.
-//! * A volume at the place of a clone that is no clone of the export's volume is refused.
+//! * A volume at the place of a clone that is no clone of the export's volume is refused, and not taken from the server that has it open.
 //! * A clone is closed, with its changes in the store, before its client is opened another one.
 //!
 //! # What it does not do
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use block::{Geometry, Node, Support};
 use bucket::{
     BucketError, BucketUri, BucketVolume, SnapshotUri, StoreOptions, VolumeFailure, VolumeOptions,
-    VolumeUri, delete, ensure_clone, list_clones, list_snapshots, shares_store,
+    VolumeUri, delete, ensure_clone, list_clones, list_snapshots, origin, shares_store,
 };
 use nbd::server::{
     CannotOpen, ClientDiskFigures, ClientFuture, ClientName, DiskPerClient, NamedBy, Nameless, Peer,
@@ -207,20 +207,17 @@ impl VolumeClones {
             store: self.store.clone(),
             ..VolumeOptions::default()
         };
-        let volume = match Box::pin(BucketVolume::open(&uri, &options)).await {
-            Err(BucketError::NoVolume { .. }) => {
-                self.make(name, &uri).await?;
-                Box::pin(BucketVolume::open(&uri, &options)).await?
-            }
-            opened => opened?,
-        };
-        let origin = volume.origin();
+        if let Err(BucketError::NoVolume { .. }) = Box::pin(origin(&uri, &self.store)).await {
+            self.make(name, &uri).await?;
+        }
+        // Before it is opened: that takes a volume from the server that has it.
+        let origin = Box::pin(origin(&uri, &self.store)).await?;
         let image = origin.as_deref().and_then(|origin| origin.rsplit_once('@'));
         if image.is_none_or(|(image, _)| image != self.image) {
-            drop(volume.close().await);
             let (uri, image) = (uri.to_string(), self.image.clone());
             return Err(CloneRefusal::Foreign { uri, image, origin });
         }
+        let volume = Box::pin(BucketVolume::open(&uri, &options)).await?;
         let disk: Node = Arc::new(volume.clone());
         let block_size = self.geometry.block_size;
         let disk = match disk.geometry().block_size == block_size {
