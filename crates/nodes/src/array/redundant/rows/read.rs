@@ -7,6 +7,7 @@
 //! * What a member failed to read is computed, rewritten and read again; a member on which that fails, or is done too often, has
 //!   failed. Read-only arrays are left as they are.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use block::{IoBufs, IoError, Operation, Range, WriteFlags};
@@ -74,7 +75,11 @@ impl RedundantArray {
             }
             let columns = Columns::of(self, *section, footprint);
             let is_complete = !columns.lost.touches_any(footprint);
-            let data = SpanReader(&columns).read(range, is_complete).await?;
+            let data = match SpanReader(&columns).read(range, is_complete).await {
+                // A member may have it that was being rebuilt when this began.
+                Err(_) if !Arc::ptr_eq(&columns.view, &self.view()) => continue,
+                data => data?,
+            };
             if turn.is_some() && !self.lock().state.stopped {
                 self.repair_reads(&columns).await;
             }

@@ -21,6 +21,7 @@ mod restart;
 mod rows;
 mod rows_bad;
 mod rows_gather;
+mod rows_read;
 mod rows_send;
 mod rows_stop;
 mod steady_load;
