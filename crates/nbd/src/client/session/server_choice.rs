@@ -21,6 +21,10 @@
 //!
 //! # What it does not do
 //!
+//! It knows the end of a server by the connections that were open last. A server that is being stopped may carry out requests of an
+//! earlier connection, which this client gave up, while another process has taken over its address: where that one ends before it, the
+//! next server is used too early (world 30002592). Storage that fences closes that.
+//!
 //! It takes the word of the server's machine: a firewall or proxy that resets connections and refuses new ones in its name is
 //! believed. It does not choose by load or latency.
 
