@@ -128,6 +128,8 @@ fn open_again<T, F: Future<Output = Result<T, slatedb::Error>>>(
     access: &StoreAccess,
     open: impl Fn() -> F,
 ) -> impl Future<Output = Result<T, BucketError>> {
+    // Boxed: SlateDB's are large.
+    let open = move || Box::pin(open());
     opened(access, retry(RetryPolicy::OPEN, &access.uri, open))
 }
 
