@@ -143,7 +143,7 @@ impl State {
     /// Whether superblocks record the replacement of `part` as a whole copy, where it is one.
     fn set_whole(&mut self, part: u16, is_whole: bool) {
         let slots = self.members.slots.iter_mut();
-        for slot in slots.filter(|slot| slot.part == Some(part) && slot.is_replacement()) {
+        for slot in slots.filter(|slot| slot.part == Some(part)) {
             slot.is_whole = is_whole;
         }
     }
@@ -158,6 +158,30 @@ impl State {
         self.ledger.lead();
         self.change_flushed(true);
         Some(names)
+    }
+}
+
+/// While superblocks record the replacement of a part as whole: until it has taken the place, or does not. Where that was not to be, or
+/// ends early, nothing is written before they record something else.
+struct WholeReplacement<'a> {
+    array: &'a RedundantArray,
+    part: u16,
+}
+
+impl<'a> WholeReplacement<'a> {
+    fn begin(array: &'a RedundantArray, part: u16) -> Self {
+        array.lock().state.set_whole(part, true);
+        Self { array, part }
+    }
+}
+
+impl Drop for WholeReplacement<'_> {
+    fn drop(&mut self) {
+        let state = &mut self.array.lock().state;
+        state.set_whole(self.part, false);
+        if state.members.replacement_of(self.part.into()).is_some() {
+            state.change(true);
+        }
     }
 }
 
@@ -232,16 +256,9 @@ impl RedundantArray {
     ) -> Result<bool, IoError> {
         // The log of the member that leaves has the rows that are being written: a cut behind it finds none.
         let no_rows = self.without_logged_rows().await;
-        {
-            let state = &mut self.lock().state;
-            state.set_replaced(part, end, needs);
-            state.set_whole(part, true);
-        }
-        let recorded = self.checkpoint().await;
-        if recorded.is_err() {
-            self.lock().state.set_whole(part, false);
-        }
-        recorded?;
+        self.lock().state.set_replaced(part, end, needs);
+        let whole = WholeReplacement::begin(self, part);
+        self.checkpoint().await?;
         let taken = loop {
             let commit = {
                 let mut guarded = self.lock();
@@ -253,7 +270,7 @@ impl RedundantArray {
             commit.await?;
         };
         let Some((member, replaced)) = taken else {
-            self.lock().state.set_whole(part, false);
+            drop(whole);
             self.checkpoint().await?;
             return Ok(false);
         };

@@ -296,6 +296,31 @@ fn a_replacement_is_recorded_as_whole_only_while_it_takes_the_place() {
     });
 }
 
+#[test]
+fn a_replacement_that_was_about_to_take_the_place_is_not_recorded_as_whole_any_more() {
+    block_on(async {
+        let recipe = Recipe::parity(Level::Raid5, 2, 3).with_ppl(RING);
+        let mut disks = disks(&recipe);
+        let spare = disks.last().unwrap().clone();
+        let held = HeldDisk::new(disks[1].clone());
+        held.hold(false);
+        disks[1] = held.clone();
+        let array = begun(&recipe, &disks).await;
+        copied(&array, MEMBER);
+        let by_hand = array.by_hand();
+        let redundant = &by_hand.array;
+        held.hold(true);
+        {
+            let taking = pin!(redundant.take_place(0, (MEMBER, redundant.needs())));
+            assert!(!crate::test_runtime::is_ready(taking).await);
+        }
+        held.hold(false);
+        held.release_all().await;
+        write(&array, Range::new(0, 4096), 1).await;
+        assert_eq!(superblock(&spare).await.rebuilt_to, Some(MEMBER));
+    });
+}
+
 /// What repairs the parity of what was being written is in the log of the member that is missing.
 #[test]
 fn with_partial_parity_logs_a_replacement_of_a_member_that_is_lost_with_the_power_is_computed_whole()
