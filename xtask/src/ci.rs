@@ -19,7 +19,7 @@ use crate::{browser, clock, fuzz, guest, packages, process, s3_servers, shell, s
 
 /// Seconds that all fuzz targets share: enough to see that they run and to repeat what was once found. They have
 /// about two thirds of a processor, next to the guest.
-const FUZZ_SECONDS: u32 = 60;
+const FUZZ_SECONDS: u32 = 90;
 
 /// Where a step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ const STEPS: &[Step] = &[
         tidy::run(&tidy::Args::default())
     }),
     step("tests", Lane::Foreground, all_tests),
-    step("browser", Lane::Background, in_browser),
+    step("browser", Lane::Foreground, in_browser),
     step("clippy", Lane::Background, clippy),
     step("documentation", Lane::Background, documentation),
     step("bucket", Lane::Background, volumes_on_object_stores),

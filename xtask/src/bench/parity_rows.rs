@@ -103,7 +103,7 @@ pub(super) const PARITY_ROWS: &[Row] = &[
     },
     Row {
         name: "raid5-4k-write-guest",
-        title: "the same with a bitmap, in the emulated guest, against the kernel's md",
+        title: "the same with a bitmap, in the emulated guest, members in memory, against the kernel's md",
         work: Work::GuestArray,
         marks: &[&[at_least(Figure::Rate, 1.0)]],
     },

@@ -26,7 +26,7 @@ const OTHER: &str = "lab/other";
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
 /// Of so many requests of a delete of a clone one is tried in a short run.
-const STEP: usize = 23;
+const STEP: usize = 5;
 
 /// What the blocks of a volume are.
 type Blocks = Vec<u32>;
