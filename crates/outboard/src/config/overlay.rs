@@ -66,11 +66,8 @@ impl OverlayPlace {
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn check(&self, mut disk: &Disk) -> Result<(), &'static str> {
-        while let Disk::Blocks { disk: below, .. } = disk {
-            disk = below;
-        }
-        match self.has_quota() || matches!(disk, Disk::Bucket(_)) {
+    pub(crate) fn check(&self, disk: &Disk) -> Result<(), &'static str> {
+        match self.has_quota() || matches!(disk.without_blocks(), Disk::Bucket(_)) {
             true => Ok(()),
             false => Err(
                 "overlays on an object store are clones of a volume there (s3://…, file:///…), and this disk is none",

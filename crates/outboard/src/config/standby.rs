@@ -34,7 +34,7 @@ pub(crate) fn standby(disk: &Disk, options: StandbyOptions) -> Result<(), &'stat
             "standby and a recorded single writer exclude each other: the record is on this machine alone",
         );
     }
-    match without_blocks(disk) {
+    match disk.without_blocks() {
         Disk::Bucket(bucket) if bucket.read_only || bucket.uri.snapshot.is_some() => {
             Err("a disk that is never written does not stand by: any number of servers may read it")
         }
@@ -46,11 +46,4 @@ pub(crate) fn standby(disk: &Disk, options: StandbyOptions) -> Result<(), &'stat
             "only a volume on an object store (s3://…, file:///…) stands by: nothing else fences the server that another one takes over from",
         ),
     }
-}
-
-fn without_blocks(mut disk: &Disk) -> &Disk {
-    while let Disk::Blocks { disk: below, .. } = disk {
-        disk = below;
-    }
-    disk
 }

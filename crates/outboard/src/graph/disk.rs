@@ -292,6 +292,15 @@ impl Disk {
         }
     }
 
+    /// The disk below those that give it another block size.
+    pub(crate) fn without_blocks(&self) -> &Self {
+        let mut disk = self;
+        while let Self::Blocks { disk: below, .. } = disk {
+            disk = below;
+        }
+        disk
+    }
+
     /// Whether this disk can be kept from being written.
     pub(crate) fn can_be_read_only(&self) -> bool {
         match self {

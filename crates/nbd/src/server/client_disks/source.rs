@@ -64,11 +64,15 @@ pub trait DiskPerClient: Debug + Send + Sync {
 
     /// Resolves when the disk of `name`, which is open, is another server's (`true`) or closed. It does not keep the disk open.
     /// `None` where no other server can open it.
-    fn lost(&self, name: &ClientName) -> Option<ClientFuture<'static, bool>>;
+    fn lost(&self, _name: &ClientName) -> Option<ClientFuture<'static, bool>> {
+        None
+    }
 
     /// Whether the disk of `name`, which is open, still is this server's: no other one had opened it at a moment after the call.
     /// True where no other server can open it.
-    fn confirm<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, bool>;
+    fn confirm<'a>(&'a self, _name: &'a ClientName) -> ClientFuture<'a, bool> {
+        Box::pin(async { true })
+    }
 
     /// The disk of `name` was closed.
     fn closed<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, ()>;

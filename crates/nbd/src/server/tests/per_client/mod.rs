@@ -114,14 +114,6 @@ impl DiskPerClient for Maker {
         })
     }
 
-    fn lost(&self, _: &ClientName) -> Option<ClientFuture<'static, bool>> {
-        None
-    }
-
-    fn confirm<'a>(&'a self, _: &'a ClientName) -> ClientFuture<'a, bool> {
-        Box::pin(async { true })
-    }
-
     fn closed<'a>(&'a self, _: &'a ClientName) -> ClientFuture<'a, ()> {
         Box::pin(async move {
             self.closed.fetch_add(1, Ordering::SeqCst);

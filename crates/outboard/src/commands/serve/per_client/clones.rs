@@ -21,7 +21,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::{Geometry, Node, Support};
+use block::{Geometry, Node};
 use bucket::{
     BucketError, BucketUri, BucketVolume, SnapshotUri, StoreOptions, VolumeFailure, VolumeOptions,
     VolumeUri, delete, ensure_clone, list_clones, list_snapshots, origin, shares_store,
@@ -32,7 +32,7 @@ use nbd::server::{
 use nodes::{BlockSizeError, Blocks};
 
 use super::file_name::{client_of_volume, volume_of_client, volume_of_export};
-use super::{CANNOT_BE_OPENED, PerClientError, TOO_MANY, now};
+use super::{CANNOT_BE_OPENED, PerClientError, TOO_MANY, now, writable};
 use crate::config::{ExportPlan, OverlayPlan};
 use crate::graph::Disk;
 
@@ -122,11 +122,7 @@ impl VolumeClones {
         place: &BucketUri,
         base: &Node,
     ) -> Result<Self, CloneRefusal> {
-        let mut disk = &export.disk.disk;
-        while let Disk::Blocks { disk: below, .. } = disk {
-            disk = below;
-        }
-        let Disk::Bucket(disk) = disk else {
+        let Disk::Bucket(disk) = export.disk.disk.without_blocks() else {
             unreachable!("a plan has clones of volumes only")
         };
         let (volume, folder) = (
@@ -146,14 +142,7 @@ impl VolumeClones {
             store: StoreOptions {
                 ca_file: disk.ca.clone(),
             },
-            geometry: Geometry {
-                read_only: false,
-                flush: Support::Native,
-                fua: Support::Native,
-                trim: Support::Native,
-                write_zeroes: Support::Native,
-                ..base.geometry().clone()
-            },
+            geometry: writable(base.geometry()),
             named_by: plan.named_by,
             clones_max: plan.overlays_max,
             known: Mutex::default(),
@@ -207,11 +196,14 @@ impl VolumeClones {
             store: self.store.clone(),
             ..VolumeOptions::default()
         };
-        if let Err(BucketError::NoVolume { .. }) = Box::pin(origin(&uri, &self.store)).await {
-            self.make(name, &uri).await?;
-        }
         // Before it is opened: that takes a volume from the server that has it.
-        let origin = Box::pin(origin(&uri, &self.store)).await?;
+        let origin = match Box::pin(origin(&uri, &self.store)).await {
+            Err(BucketError::NoVolume { .. }) => {
+                self.make(name, &uri).await?;
+                Box::pin(origin(&uri, &self.store)).await?
+            }
+            found => found?,
+        };
         let image = origin.as_deref().and_then(|origin| origin.rsplit_once('@'));
         if image.is_none_or(|(image, _)| image != self.image) {
             let (uri, image) = (uri.to_string(), self.image.clone());

@@ -106,7 +106,13 @@ impl PerClient {
             why: e.to_string(),
         })?;
         Ok(Self {
-            geometry: writable(base.geometry()),
+            geometry: Geometry {
+                preferred_block_size: base
+                    .geometry()
+                    .preferred_block_size
+                    .max(OverlayOptions::default().chunk),
+                ..writable(base.geometry())
+            },
             base,
             image,
             folder: Arc::new(folder),
@@ -185,14 +191,6 @@ impl DiskPerClient for PerClient {
         Box::pin(async move { Ok(self.overlay(name).await?) })
     }
 
-    fn lost(&self, _: &ClientName) -> Option<ClientFuture<'static, bool>> {
-        None
-    }
-
-    fn confirm<'a>(&'a self, _: &'a ClientName) -> ClientFuture<'a, bool> {
-        Box::pin(async { true })
-    }
-
     fn closed<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, ()> {
         Box::pin(async move {
             let (folder, owner) = (self.folder.clone(), name.clone());
@@ -240,13 +238,9 @@ fn expression(disk: &NamedDisk) -> &str {
     behind.unwrap_or(&disk.text).trim()
 }
 
-/// What an overlay in a file is, over such a disk.
+/// What an overlay is, over such a disk.
 fn writable(base: &Geometry) -> Geometry {
-    let preferred = base
-        .preferred_block_size
-        .max(OverlayOptions::default().chunk);
     Geometry {
-        preferred_block_size: preferred,
         read_only: false,
         flush: Support::Native,
         fua: Support::Native,
