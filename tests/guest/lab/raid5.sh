@@ -1,6 +1,6 @@
 # RAID 5 of four, written at random in 4 KiB: ours by the kernel's nbd and by fio's own NBD client, and the kernel's md, in
 # turns. The members are files in memory, for md behind loop devices. RUNTIME and ROUNDS are set; a report of fio for each
-# measurement is left in /job/result.
+# measurement is left in /job/result. The kernel's nbd is detached before fio's client connects: an export has one writer.
 
 SIZE=160M
 set -eu
@@ -27,7 +27,6 @@ for _ in $(seq 100); do
     test ! -S /run/ours || break
     sleep 0.1
 done
-device=$(outboard attach 'nbd+unix:///d?socket=/run/ours' --via kernel)
 
 measure() {
     name=$1
@@ -38,9 +37,10 @@ measure() {
 }
 
 for round in $(seq "$ROUNDS"); do
+    device=$(outboard attach 'nbd+unix:///d?socket=/run/ours' --via kernel)
     measure "kernel-$round" --ioengine=libaio --direct=1 --filename="$device"
+    outboard detach "$device"
     measure "md-$round" --ioengine=libaio --direct=1 --filename=/dev/md0
     measure "client-$round" --ioengine=nbd --uri='nbd+unix:///d?socket=/run/ours'
 done
-outboard detach "$device"
 mdadm --stop /dev/md0
