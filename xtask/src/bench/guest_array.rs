@@ -9,11 +9,13 @@ use super::{Args, Measured, fio};
 use crate::guest::{lab, stripped};
 use crate::shell;
 
-/// The contenders by their names in the script: ours as a disk of the kernel, md, and ours without the kernel's client.
-const CONTENDERS: [(&str, &str); 3] = [
+/// The contenders by their names in the script: ours as a disk of the kernel, md, ours without the kernel's client, and a plain
+/// file as a disk of the kernel: the bound of the way.
+const CONTENDERS: [(&str, &str); 4] = [
     ("kernel", "outboard, kernel nbd"),
     ("md", "md"),
     ("client", "outboard, fio nbd"),
+    ("file", "plain file, kernel nbd"),
 ];
 
 /// Seconds that the guest takes before and after what is measured, at most.
