@@ -18,6 +18,7 @@ mod pure;
 mod reconnect;
 mod renewal;
 mod resize;
+mod server_choice;
 mod servers;
 mod slow_flush;
 mod stuck_request;

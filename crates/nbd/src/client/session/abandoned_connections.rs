@@ -5,7 +5,9 @@
 //!
 //! * They are reset before anything of them is sent again, and before a request of them is reported as failed: what the
 //!   sockets had not sent is then never sent. The caller calls [`AbandonedConnections::reset`]; a drop does the same.
-//! * A connection that this side has reset says nothing any more: [`AbandonedConnections::have_ended`] stays false.
+//! * A connection that this side has reset says nothing any more: [`AbandonedConnections::have_ended`] stays false, also when later
+//!   connections to the address have ended, unless those led to the same process. It is the same one if it reports the same incarnation
+//!   of the disk, and it has then ended what it received on the earlier ones before it admitted the client again.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -20,21 +22,41 @@ const RECEIVE: usize = 16 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct AbandonedConnections {
     streams: Vec<Stream>,
+    /// What the server of all of them reported.
+    incarnation: Option<u64>,
     /// The end of one was not seen.
     is_unknown: bool,
+    /// Nor that of an earlier one, which may have led to another process.
+    is_unknown_before: bool,
 }
 
 impl AbandonedConnections {
-    /// Keeps these in place of the ones before; `is_unknown`: the end of one of them was not the server's.
-    pub(crate) fn replace(&mut self, streams: Vec<Stream>, is_unknown: bool) {
+    /// Keeps these in place of the ones before. `incarnation`: what their server reported; `is_unknown`: the end of one of them was not
+    /// the server's.
+    pub(crate) fn replace(
+        &mut self,
+        streams: Vec<Stream>,
+        incarnation: Option<u64>,
+        is_unknown: bool,
+    ) {
         self.reset();
+        let is_same = incarnation.is_some() && incarnation == self.incarnation;
+        self.is_unknown_before |= self.is_unknown && !is_same;
         self.streams = streams;
+        self.incarnation = incarnation;
         self.is_unknown = is_unknown;
+    }
+
+    /// Forgets the earlier ones: nothing was left to do on them.
+    pub(crate) fn forget(&mut self) {
+        self.reset();
+        self.is_unknown = false;
+        self.is_unknown_before = false;
     }
 
     /// Whether the server has ended all of them.
     pub(crate) const fn have_ended(&self) -> bool {
-        self.streams.is_empty() && !self.is_unknown
+        self.streams.is_empty() && !self.is_unknown && !self.is_unknown_before
     }
 
     /// Ready when the server has ended the last one.

@@ -182,7 +182,7 @@ impl Session {
             inbox,
             jobs: Jobs::default(),
             known,
-            pool: ConnectionPool::new(Vec::new(), part_limits, now),
+            pool: ConnectionPool::new(Vec::new(), None, part_limits, now),
             phase: Phase::Ready,
             opening: Some(opening),
             unflushed: UnflushedWrites::new(Journal::new(flushes, journal_max())),

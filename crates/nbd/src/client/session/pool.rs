@@ -15,20 +15,24 @@ const SPREAD_FROM: u64 = 128 << 10;
 #[derive(Debug)]
 pub(crate) struct ConnectionPool {
     connections: Vec<Connection>,
+    /// Of the disk, as its server reported it on all of them.
+    incarnation: Option<u64>,
     /// What fits every one of them.
     part_limits: PartLimits,
     made_at: Instant,
 }
 
 impl ConnectionPool {
-    /// Connections that were just made.
+    /// Connections that were just made, to a server that reported `incarnation` on all of them.
     pub(crate) const fn new(
         connections: Vec<Connection>,
+        incarnation: Option<u64>,
         part_limits: PartLimits,
         now: Instant,
     ) -> Self {
         Self {
             connections,
+            incarnation,
             part_limits,
             made_at: now,
         }
@@ -40,6 +44,11 @@ impl ConnectionPool {
 
     pub(crate) const fn is_empty(&self) -> bool {
         self.connections.is_empty()
+    }
+
+    /// The incarnation of the disk that their server reported; `None`: it has none, or they led to several.
+    pub(crate) const fn incarnation(&self) -> Option<u64> {
+        self.incarnation
     }
 
     pub(crate) const fn part_limits(&self) -> &PartLimits {

@@ -61,6 +61,7 @@ impl Session {
     /// Gives the connections up and returns what was in flight. Those to a server that may still write are kept until it has ended.
     pub(super) fn abandon_connections(&mut self, now: Instant) -> Vec<Part> {
         let (mut parts, mut streams, mut is_unknown) = (Vec::new(), Vec::new(), false);
+        let incarnation = self.pool.incarnation();
         for lost in self.pool.take_apart() {
             parts.extend(lost.parts);
             streams.push(lost.stream);
@@ -68,8 +69,11 @@ impl Session {
         }
         let in_flight = parts.iter().filter(|part| part.changes()).count();
         let unflushed = self.unflushed.journal().unflushed();
+        if !self.servers.has_doubt() {
+            self.abandoned.forget();
+        }
         self.servers.lost(in_flight, unflushed, now);
-        self.abandoned.replace(streams, is_unknown);
+        self.abandoned.replace(streams, incarnation, is_unknown);
         if !self.servers.is_in_doubt(false, now) {
             self.abandoned.reset();
         }
@@ -275,9 +279,12 @@ impl Session {
     /// Goes on with these connections.
     pub(super) fn take_connections(&mut self, dialed: Vec<Dialed>, now: Instant) {
         let part_limits = part_limits(&self.export, &dialed);
+        let mut incarnations = dialed.iter().map(|dialed| dialed.disk().incarnation);
+        let first = incarnations.next().flatten();
+        let incarnation = first.filter(|_| incarnations.all(|other| other == first));
         let connections = dialed.into_iter();
         let connections = connections.map(|dialed| Connection::new(dialed, &self.config, now));
-        self.pool = ConnectionPool::new(connections.collect(), part_limits, now);
+        self.pool = ConnectionPool::new(connections.collect(), incarnation, part_limits, now);
         self.shared.change_epoch();
         let (extended, extents) = (self.pool.are_extended(), self.pool.report_extents());
         self.shared.publish(|state| {

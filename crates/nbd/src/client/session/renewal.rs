@@ -65,11 +65,13 @@ impl Session {
         if self.servers.has_doubt() {
             drop(self.abandon_connections(now));
         } else {
+            let incarnation = self.pool.incarnation();
             for connection in self.pool.take() {
                 drop(engine::spawn(say_goodbye(self.target.clone(), connection)));
             }
             // Their end follows from the goodbye, and is no evidence of the end of the server.
-            self.abandoned.replace(Vec::new(), true);
+            self.abandoned.forget();
+            self.abandoned.replace(Vec::new(), incarnation, true);
             self.servers
                 .lost(0, self.unflushed.journal().unflushed(), now);
         }

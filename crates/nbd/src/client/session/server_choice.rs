@@ -15,15 +15,13 @@
 //!   each connection by itself, and its machine refuses new ones. Silence is no evidence: a cut network looks the same.
 //! * Where the storage fences its servers, the other server does that before it admits this client, and has all that the one before
 //!   flushed. So nothing is waited for; but only a server that declares it as well is used then.
-//! * A server that was once left with changes in flight stays in doubt when it answers again: only its end ends that.
+//! * A server that was once left with changes in flight stays in doubt when it answers again: only its end ends that. Its end is that of
+//!   the process that has the changes: the one that answers again may be another one
+//!   ([`AbandonedConnections`](super::abandoned_connections::AbandonedConnections)).
 //! * A server is the disk's once its disk was verified. Until then the one before is where attempts begin.
 //! * A server that has not the disk is named, and left out until each of the others was tried.
 //!
 //! # What it does not do
-//!
-//! It knows the end of a server by the connections that were open last. A server that is being stopped may carry out requests of an
-//! earlier connection, which this client gave up, while another process has taken over its address: where that one ends before it, the
-//! next server is used too early (world 30002592). Storage that fences closes that.
 //!
 //! It takes the word of the server's machine: a firewall or proxy that resets connections and refuses new ones in its name is
 //! believed. It does not choose by load or latency.

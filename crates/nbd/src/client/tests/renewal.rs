@@ -112,6 +112,7 @@ fn an_old_doubt_is_over_when_the_server_ends_instead_of_taking_new_connections()
             Command::Flush => Act::After(Arc::clone(&flushed)),
             _ => Act::Serve,
         });
+        one.world().disk.incarnation = Some(1);
         let two = Fake::start(MIB);
         let client = Client::connect(both(&one, &two), short_limits());
         let client = client.await.unwrap();

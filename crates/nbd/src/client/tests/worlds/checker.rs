@@ -75,6 +75,7 @@ struct State {
     failures: u64,
     flushes: u64,
     late: u64,
+    waits_for_host: u64,
 }
 
 /// Checks one world.
@@ -92,6 +93,8 @@ pub(super) struct Tally {
     pub(super) failures: u64,
     pub(super) flushes: u64,
     pub(super) late: u64,
+    /// The client waited for a host without a server, because one that ended there unseen might still write.
+    pub(super) waits_for_host: u64,
 }
 
 impl Checker {
@@ -116,8 +119,14 @@ impl Checker {
                 failures: 0,
                 flushes: 0,
                 late: 0,
+                waits_for_host: 0,
             }),
         })
+    }
+
+    /// The client waits for a host without a server.
+    pub(super) fn waited_for_host(&self) {
+        lock(&self.state).waits_for_host += 1;
     }
 
     pub(super) fn record(&self) -> Arc<Record> {
@@ -130,6 +139,7 @@ impl Checker {
             failures: state.failures,
             flushes: state.flushes,
             late: state.late,
+            waits_for_host: state.waits_for_host,
         }
     }
 

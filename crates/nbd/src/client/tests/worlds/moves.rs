@@ -201,4 +201,13 @@ impl World {
             self.start_at(place, Arc::clone(&self.disk));
         }
     }
+
+    /// Each host has a server of the disk.
+    pub(super) fn serve_on_all_hosts(&mut self) {
+        for place in 0..HOSTS.len() {
+            if self.network.listener_at(place).is_none() {
+                self.start_at(place, Arc::clone(&self.disk));
+            }
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! [`World`]: the client, its callers, servers, disks and network of one seed.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use crate::client::{Address, Client, Target};
 
 /// Longest time for the requests of all callers, by the world's clock.
 const REQUESTS_MAX: Duration = Duration::from_secs(1800);
+/// After so long, a host that the client waits for, because its last server may still write, gets a server again.
+const DOUBT_MAX: Duration = Duration::from_secs(600);
 
 /// Attempts to connect. The slowest servers answer one in two in time.
 const CONNECTS_MAX: u32 = 100;
@@ -168,13 +171,27 @@ impl World {
                 caller.await.expect("a caller does not panic");
             }
         };
-        if clock::timeout(REQUESTS_MAX, all).await.is_err() {
+        if self.ends(all).await.is_none() {
             let detail = format!("{:?}", self.client.health());
             self.record.violate(Invariant::EveryRequestEnds, detail);
             return self.checker.tally();
         }
         self.end().await;
         self.checker.tally()
+    }
+
+    /// Waits for requests. `None`: they do not end, although the client has a server that it may use.
+    async fn ends<T>(&mut self, requests: impl Future<Output = T>) -> Option<T> {
+        let mut requests = pin!(requests);
+        if let Ok(done) = clock::timeout(DOUBT_MAX, &mut requests).await {
+            return Some(done);
+        }
+        let error = self.client.health().last_error;
+        if error.is_some_and(|text| text.contains("no other server is used before")) {
+            self.checker.waited_for_host();
+            self.serve_on_all_hosts();
+        }
+        clock::timeout(REQUESTS_MAX, requests).await.ok()
     }
 
     /// Callers have parts of the disk of their own, or share all of it.
@@ -204,7 +221,7 @@ impl World {
             CallerRequest::Read(whole),
         ] {
             let (number, task) = caller.start(request);
-            if clock::timeout(REQUESTS_MAX, task).await.is_err() {
+            if self.ends(task).await.is_none() {
                 let detail = format!("{number}, the server is back");
                 self.record.violate(Invariant::EveryRequestEnds, detail);
                 return;
