@@ -42,6 +42,7 @@ pub(super) fn run(count: u64, seed: u64) -> Result<()> {
         variables: &variables(count, seed),
         profile: Some(PROFILE),
         more_time: OF_A_WORLD.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX)),
+        ..SuiteOptions::default()
     })
 }
 

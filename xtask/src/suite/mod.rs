@@ -32,8 +32,11 @@ const AT_ONCE_PER_CORE: usize = 2;
 /// Memory that is free when another binary is started.
 const FREE_BYTES_MIN: u64 = 2 << 30;
 
+/// What runs next to tests.
+pub(crate) type NextTo<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
 /// What is run, and how.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct SuiteOptions<'a> {
     /// A package, a program of tests or a part of tests' names; all tests without one.
     pub(crate) filter: Option<&'a str>,
@@ -45,6 +48,8 @@ pub(crate) struct SuiteOptions<'a> {
     pub(crate) profile: Option<&'a str>,
     /// How much longer than others a test may take before it counts as one that hangs.
     pub(crate) more_time: Duration,
+    /// What is run next to the tests that run side by side, once they are built. It may build, which no test does.
+    pub(crate) next_to_shared: Option<NextTo<'a>>,
 }
 
 impl SuiteOptions<'_> {
@@ -101,13 +106,19 @@ pub(crate) fn run(options: SuiteOptions<'_>) -> Result<()> {
     };
     // Examples take a processor to be compiled, which the tests leave now and then.
     let (examples, shared) = std::thread::scope(|scope| {
-        let examples = std::thread::Builder::new().spawn_scoped(scope, || doc_tests(&selection))?;
+        let examples = std::thread::Builder::new().spawn_scoped(scope, || {
+            let failed = [
+                doc_tests(&selection),
+                options.next_to_shared.and_then(|run| text_of(run())),
+            ];
+            failed.into_iter().flatten().collect::<Vec<_>>()
+        })?;
         let shared = pool::run(tasks(Phase::Shared), limits, &mut report);
         Ok::<_, std::io::Error>((examples.join(), shared))
     })?;
     shared?;
     let examples = examples.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    let mut failed: Vec<String> = examples.into_iter().collect();
+    let mut failed = examples;
     let shared = begin.elapsed();
     let tests_shared = report.ended();
     pool::run(tasks(Phase::Exclusive), Limits::ONE, &mut report)?;
@@ -212,6 +223,10 @@ fn doc_tests(selection: &Selection) -> Option<String> {
         return None;
     }
     let mut command = shell::cargo(["test", "--quiet", "--doc"]);
-    let outcome = shell::output(command.args(selection.arguments()));
+    text_of(shell::output(command.args(selection.arguments())))
+}
+
+/// The text of an error.
+fn text_of<T>(outcome: Result<T>) -> Option<String> {
     outcome.err().map(|error| format!("{error:#}"))
 }

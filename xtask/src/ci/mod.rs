@@ -3,16 +3,19 @@
 //! One profile builds everything, so that clippy, the tests, the guest's binary and the documentation share
 //! what is compiled. A step that fails does not hide what the later ones would report.
 //!
-//! The guest waits for its own timers, and no step of [`Lane::Background`] measures anything: those run in a process of
-//! their own while the guest runs, with their output in a log that is printed at the end. The times of all steps, and the
-//! processor time of what each step waited for, are printed last: the rest of a step's time was idle.
+//! Many tests wait, and the guest waits for its own timers: what measures nothing runs in a process of its own next to them
+//! ([`background`]). The times of all steps, and the processor time of what each step waited for, are printed last: the rest of
+//! a step's time was idle.
 
-use std::fs::File;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+mod background;
+
+use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, bail};
+
+use self::background::Background;
 
 use crate::suite::SuiteOptions;
 use crate::{browser, clock, fuzz, guest, packages, process, s3_servers, shell, soak, suite, tidy};
@@ -26,8 +29,10 @@ const FUZZ_SECONDS: u32 = 90;
 enum Lane {
     /// After the step before it.
     Foreground,
+    /// In a process of its own while the tests run that run side by side. Those that run alone wait for its end.
+    NextToTests,
     /// In a process of its own while the guest runs.
-    Background,
+    NextToGuest,
 }
 
 /// A part of what has to pass.
@@ -41,28 +46,29 @@ const fn step(name: &'static str, lane: Lane, run: fn() -> Result<()>) -> Step {
     Step { name, lane, run }
 }
 
-/// The step that starts the background.
-const WITH_BACKGROUND: &str = "guest";
+/// The steps that others run next to.
+const TESTS: &str = "tests";
+const GUEST: &str = "guest";
 
 const STEPS: &[Step] = &[
     step("format", Lane::Foreground, format),
     step("tidy", Lane::Foreground, || {
         tidy::run(&tidy::Args::default())
     }),
-    step("tests", Lane::Foreground, all_tests),
+    step("clippy", Lane::NextToTests, clippy),
+    step("documentation", Lane::NextToTests, documentation),
+    step(TESTS, Lane::Foreground, || all_tests(None)),
     step("browser", Lane::Foreground, in_browser),
-    step("clippy", Lane::Background, clippy),
-    step("documentation", Lane::Background, documentation),
-    step("bucket", Lane::Background, volumes_on_object_stores),
-    step("fuzz", Lane::Background, fuzz_briefly),
-    step(WITH_BACKGROUND, Lane::Foreground, in_guest),
+    step("bucket", Lane::NextToGuest, volumes_on_object_stores),
+    step("fuzz", Lane::NextToGuest, fuzz_briefly),
+    step(GUEST, Lane::Foreground, in_guest),
     step("soak", Lane::Foreground, soak_briefly),
 ];
 
 /// Which steps.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Args {
-    /// Steps by name (format, tidy, tests, browser, clippy, documentation, bucket, fuzz, guest, soak); all when none is
+    /// Steps by name (format, tidy, clippy, documentation, tests, browser, bucket, fuzz, guest, soak); all when none is
     /// given.
     steps: Vec<String>,
 }
@@ -91,16 +97,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         false => args.steps.iter().any(|name| name == step.name),
     };
     for step in STEPS.iter().filter(chosen) {
-        let background = match has_lanes && step.name == WITH_BACKGROUND {
-            true => Some(Background::start()?),
-            false => None,
-        };
-        outcomes.run(step);
-        if let Some(background) = background {
-            let meter = Meter::start();
-            let (outcome, lines) = background.finish();
-            outcomes.lines.extend(lines);
-            outcomes.add("background", meter.cost(), outcome);
+        match step.name {
+            TESTS if has_lanes => outcomes.run_tests(step),
+            GUEST if has_lanes => outcomes.run_guest(step)?,
+            _ => outcomes.run(step.name, step.run),
         }
     }
     outcomes.finish(meter.cost())
@@ -153,11 +153,35 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    fn run(&mut self, step: &Step) {
-        println!("\n== {}", step.name);
+    fn run(&mut self, name: &'static str, run: impl FnOnce() -> Result<()>) {
+        println!("\n== {name}");
         let meter = Meter::start();
-        let outcome = (step.run)();
-        self.add(step.name, meter.cost(), outcome);
+        let outcome = run();
+        self.add(name, meter.cost(), outcome);
+    }
+
+    /// The tests, with what runs next to them once they are built.
+    fn run_tests(&mut self, step: &Step) {
+        let lines = Mutex::default();
+        let next_to_them = || {
+            let (outcome, found) = Background::start(Lane::NextToTests)?.finish();
+            *lines.lock().expect("no panic while it is locked") = found;
+            outcome
+        };
+        self.run(step.name, || all_tests(Some(&next_to_them)));
+        let lines = lines.into_inner().expect("no panic while it is locked");
+        self.lines.extend(lines);
+    }
+
+    /// The guest, with what runs next to it.
+    fn run_guest(&mut self, step: &Step) -> Result<()> {
+        let background = Background::start(Lane::NextToGuest)?;
+        self.run(step.name, step.run);
+        let meter = Meter::start();
+        let (outcome, lines) = background.finish();
+        self.lines.extend(lines);
+        self.add("background", meter.cost(), outcome);
+        Ok(())
     }
 
     fn add(&mut self, name: &'static str, cost: Cost, outcome: Result<()>) {
@@ -195,58 +219,6 @@ fn line(name: &str, cost: Cost, verdict: &str) -> String {
     )
 }
 
-/// The lines of a list at the end of `printed` that are those of background steps.
-fn background_lines(printed: &str) -> Vec<String> {
-    let names = STEPS.iter().filter(|step| step.lane == Lane::Background);
-    let lines = names.filter_map(|step| {
-        let name = format!("{:<14}", step.name);
-        printed.lines().rfind(|line| line.starts_with(&name))
-    });
-    lines
-        .map(|line| format!("{line} (in the background)"))
-        .collect()
-}
-
-/// The steps of the background, in one process of this program.
-#[derive(Debug)]
-struct Background {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Background {
-    fn start() -> Result<Self> {
-        let log = shell::target().join("ci-background.log");
-        let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let steps = STEPS.iter().filter(|step| step.lane == Lane::Background);
-        let mut command = Command::new(std::env::current_exe()?);
-        command
-            .arg("ci")
-            .args(steps.map(|step| step.name))
-            .stdin(Stdio::null())
-            .stdout(file.try_clone()?)
-            .stderr(file);
-        let child = command
-            .spawn()
-            .with_context(|| format!("cannot start {}", shell::words(&command)))?;
-        Ok(Self { child, log })
-    }
-
-    /// Waits for the end and prints what the steps printed; whether all passed, and their lines for the list.
-    fn finish(mut self) -> (Result<()>, Vec<String>) {
-        let status = self.child.wait();
-        let printed = std::fs::read(&self.log).unwrap_or_default();
-        let printed = String::from_utf8_lossy(&printed);
-        println!("\n{}", printed.trim_end());
-        let outcome = match status {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(anyhow!("ended with {status}")),
-            Err(error) => Err(error.into()),
-        };
-        (outcome, background_lines(&printed))
-    }
-}
-
 /// The workspace's tests, or those that the filter selects, and the report in a browser. `browser` alone
 /// runs that alone.
 pub(crate) fn test(filter: Option<&str>) -> Result<()> {
@@ -274,9 +246,11 @@ fn in_browser() -> Result<()> {
     browser::run(&shell::build()?)
 }
 
-fn all_tests() -> Result<()> {
+/// All tests, and something next to those that run side by side.
+fn all_tests(next_to_them: Option<suite::NextTo<'_>>) -> Result<()> {
     suite::run(SuiteOptions {
         strict: true,
+        next_to_shared: next_to_them,
         ..SuiteOptions::default()
     })
 }
@@ -363,11 +337,12 @@ fn fuzz_briefly() -> Result<()> {
 mod tests {
     use super::*;
 
-    /// A step that is in no lane, or in a lane that never starts, would pass without having run.
+    /// A step that is in a lane that never starts would pass without having run.
     #[test]
-    fn the_background_starts_with_a_step_and_ends_before_the_next() {
-        let starts = find(WITH_BACKGROUND).map(|step| step.lane);
-        assert_eq!(starts, Some(Lane::Foreground));
+    fn others_run_next_to_steps_of_the_foreground_and_the_last_one_is_alone() {
+        for name in [TESTS, GUEST] {
+            assert_eq!(find(name).map(|step| step.lane), Some(Lane::Foreground));
+        }
         let last = STEPS.last().map(|step| (step.name, step.lane));
         assert_eq!(
             last,
@@ -383,20 +358,11 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_the_steps_of_the_background() {
-        let fuzz = line("fuzz", Cost::default(), "ok");
-        let clippy = line("clippy", Cost::default(), "FAILED: no");
-        let printed = format!("fuzz request: 3 inputs\n\n{fuzz}\n{clippy}\nin all 5 s\n");
-        let listed = [clippy, fuzz].map(|line| format!("{line} (in the background)"));
-        assert_eq!(background_lines(&printed), listed);
-    }
-
-    #[test]
     fn a_failed_step_is_in_the_error_and_does_not_hide_the_next() {
         let mut outcomes = Outcomes::default();
-        outcomes.run(&step("one", Lane::Foreground, || bail!("broken")));
-        outcomes.run(&step("two", Lane::Foreground, || Ok(())));
-        outcomes.run(&step("three", Lane::Foreground, || bail!("broken, too")));
+        outcomes.run("one", || bail!("broken"));
+        outcomes.run("two", || Ok(()));
+        outcomes.run("three", || bail!("broken, too"));
         assert_eq!(outcomes.lines.len(), 3);
         let error = outcomes.finish(Cost::default()).unwrap_err();
         assert_eq!(error.to_string(), "did not pass: one, three");
