@@ -5,6 +5,7 @@
 //! * The freshest member, spares aside, has the superblock that counts. A member is up to date if it has seen
 //!   as many changes, or one less: superblocks are written one after the other.
 //! * What part a member holds is in the freshest member's table, at the member's number.
+//! * Of two with one number the one that has seen more changes is the member: it got the number after the other one had gone.
 //! * A member that works with one of those that work now, by its own table, was left behind while that one
 //!   went on: it is only stale. So is one that works with such a stale one, and so on.
 //! * A member that works with none of them, while a part is missing by its own table, went its own way
@@ -87,6 +88,7 @@ impl Picture {
             .iter()
             .map(|member| membership(member, fresh, prefer.is_some()))
             .collect();
+        leave_replaced_numbers(superblocks, &mut memberships);
         hold_what_others_lost(&mut memberships, fresh);
         for index in went_their_own_way(superblocks, &memberships) {
             if let Membership::Stale { part } = memberships[index] {
@@ -225,6 +227,21 @@ const fn holding(member: &Superblock, part: u16) -> Membership {
     match member.rebuilt_to {
         Some(to) => Membership::Rebuilding { part, to },
         None => Membership::InSync { part },
+    }
+}
+
+/// A member of which a later one has the number is stale: the table speaks of that one.
+fn leave_replaced_numbers(members: &[&Superblock], memberships: &mut [Membership]) {
+    for (membership, member) in memberships.iter_mut().zip(members) {
+        let is_later = |other: &&Superblock| {
+            let is_active = own_part(other).is_some();
+            is_active && other.number == member.number && other.events > member.events
+        };
+        if let Some(part) = membership.holds()
+            && members.iter().any(|other| is_later(other))
+        {
+            *membership = Membership::Stale { part };
+        }
     }
 }
 

@@ -196,9 +196,10 @@ pub(super) fn unify(assembly: &mut Assembly) -> Result<bool, ArrayError> {
     let Some(newest) = newest else {
         return Ok(false);
     };
-    let other = holders.iter().find(|of| policy(of) != policy(&newest));
-    let is_behind = |of: &&&Superblock| of.events + 1 == newest.events;
-    if other.filter(is_behind).is_none() || !newest.version.is_v1() {
+    // As new as it where a cut came when the members had been unified, and some had recorded that.
+    let is_near = |of: &&Superblock| of.events + 1 >= newest.events;
+    let mut others = holders.iter().filter(|of| policy(of) != policy(&newest));
+    if !others.any(is_near) || !newest.version.is_v1() {
         return Ok(false);
     }
     let is_degraded = holders.len() < assembly.parts.len();

@@ -7,8 +7,9 @@ use super::super::ConsistencyPolicy;
 use super::super::format::ppl::{PplEntry, PplHeader, signature};
 use super::super::redundant::tests::kit::superblock;
 use super::level::hold_first;
-use super::policy::{MIB, assert_parity_fits, made, mem_disks, policy, read};
+use super::policy::{MIB, assert_parity_fits, is_mixed, made, mem_disks, opened, policy, read};
 use super::reshape::write;
+use super::watched_disks::{DiskImages, WatchedDisks};
 
 /// Bytes of a row of three members with chunks of 64 KiB.
 const ROW: u64 = 128 << 10;
@@ -67,4 +68,45 @@ fn zeroes_that_wait_while_members_get_partial_parity_logs_are_logged() {
         assert_parity_fits(&array).await;
         array.stop().await.unwrap();
     });
+}
+
+/// What cuts leave of an array in use that gets another policy.
+async fn cut_while_dirty(to: ConsistencyPolicy) -> Vec<DiskImages> {
+    let watched = WatchedDisks::new();
+    let array = made(&watched.nodes, ConsistencyPolicy::Resync).await;
+    write(&array, Range::new(0, 512 << 10), 1).await;
+    watched.begin();
+    array.change_policy(to).await.unwrap();
+    watched.end()
+}
+
+/// What was wrong: members that a power cut had left with different policies have none when they are opened again. Where another cut came while that
+/// was being recorded, the first one had as many events with it as another one that had the policy yet, and the array was refused.
+#[test]
+fn a_cut_while_members_that_a_cut_left_with_different_policies_get_none_leaves_an_array_that_opens()
+{
+    let mut cuts = 0;
+    for to in [ConsistencyPolicy::Ppl, ConsistencyPolicy::Bitmap] {
+        let images = block_on(cut_while_dirty(to));
+        for image in images.iter().filter(|image| is_mixed(image)) {
+            block_on(async {
+                let watched = WatchedDisks::of(image).await;
+                watched.begin();
+                let array = opened(&watched.nodes).await;
+                write(&array, Range::new(4096, 8192), 1).await;
+                drop(array);
+                for image in watched.end().iter().filter(|image| is_mixed(image)) {
+                    let watched = WatchedDisks::of(image).await;
+                    let array = opened(&watched.nodes).await;
+                    array.by_hand().work().await.unwrap();
+                    assert_parity_fits(&array).await;
+                    cuts += 1;
+                }
+            });
+        }
+    }
+    assert!(
+        cuts > 0,
+        "no second cut left members with different policies"
+    );
 }

@@ -87,6 +87,18 @@ impl WatchedDisks {
         Self { nodes, all, images }
     }
 
+    /// Those that hold this.
+    pub(super) async fn of(image: &DiskImages) -> Self {
+        let watched = Self::new();
+        for (disk, bytes) in watched.all.iter().zip(image) {
+            let all = Range::new(0, DISK);
+            let data = smallvec::smallvec![bytes::Bytes::from(bytes.clone())];
+            disk.write(all, data, WriteFlags::empty()).await.unwrap();
+            disk.flush().await.unwrap();
+        }
+        watched
+    }
+
     /// Nothing was written yet.
     pub(super) fn begin(&self) {
         self.images.lock().unwrap().kept.clear();

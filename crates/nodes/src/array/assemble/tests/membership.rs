@@ -35,6 +35,29 @@ fn a_superblock_that_was_about_to_be_written_is_up_to_date() {
     assert_eq!(set.holders(), [Some(0), None]);
 }
 
+/// What was wrong: a spare that was absent came back when another disk had got its number, and its part, and was absent in turn. The spare was
+/// rebuilt as that part, so that both held it, one change apart.
+#[test]
+fn of_two_members_with_one_number_the_later_one_holds_the_part() {
+    let mut set = Set::whole(Level::Raid6, 5);
+    let mut earlier = set.of(2).clone();
+    for member in 0..5 {
+        set.of(member).events += 1;
+    }
+    set.of(2).rebuilt_to = Some(0);
+    // A disk of its own.
+    earlier.device = Some([7; 16]);
+    let mut members: Vec<Superblock> = (0..5).map(|at| set.of(at).clone()).collect();
+    members.push(earlier);
+    let found = picture(&members).memberships;
+    assert_eq!(found[2], Membership::Rebuilding { part: 2, to: 0 });
+    assert_eq!(found[5], Membership::Stale { part: 2 });
+    // As new as it: nothing says which.
+    members[5].events += 1;
+    let found = picture(&members).memberships;
+    assert_eq!(found[5], Membership::InSync { part: 2 });
+}
+
 /// A mirror of two, and a member that is to take the place of the second one.
 fn replacing() -> Set {
     let mut set = Set::whole(Level::Raid1, 3);
