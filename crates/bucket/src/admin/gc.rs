@@ -77,6 +77,9 @@ pub struct GcReport {
     pub waiting_bytes: u64,
     /// Seconds until all of these may be deleted.
     pub wait_s: u64,
+    /// Seconds until the last checkpoint of the index expires that does: of a server that only reads, or of a command that is at work or was
+    /// interrupted. What only these refer to is listed once they are gone. 0: there is none.
+    pub held_s: u64,
     /// Old manifests of the index that were deleted: of a volume in a folder only, elsewhere its writer deletes them.
     pub manifests: u64,
     /// Objects of interrupted probes of the store that were deleted; in a dry run those that would be.
@@ -138,6 +141,9 @@ pub(crate) async fn gc_on(
     let millis = u64::try_from(millis.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
     let plan = CollectionPlan::of(&unused, &record.clone().unwrap_or_default(), millis);
     let mut report = report_of(&access.uri, &plan, run.dry_run);
+    report.held_s = seconds(found.expires.map_or(Duration::ZERO, |expires| {
+        expires.duration_since(now).unwrap_or_default()
+    }));
     let probes = old_probes(access, now).await?;
     report.probes = probes.len() as u64;
     if run.dry_run {
@@ -161,8 +167,12 @@ async fn reach_log(access: &StoreAccess) -> Result<(), BucketError> {
     }
 }
 
+/// Whole seconds, at least so long.
+fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
 fn report_of(uri: &str, plan: &CollectionPlan, dry_run: bool) -> GcReport {
-    let seconds = |wait: Duration| wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     let objects = plan.unused.iter().map(|one| CollectedObject {
         name: one.object.to_string(),
         bytes: one.len,
@@ -182,6 +192,7 @@ fn report_of(uri: &str, plan: &CollectionPlan, dry_run: bool) -> GcReport {
             .map(|one| seconds(one.wait))
             .max()
             .unwrap_or(0),
+        held_s: 0,
         manifests: 0,
         probes: 0,
         objects: objects.collect(),

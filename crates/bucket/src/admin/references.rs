@@ -1,12 +1,13 @@
 //! [`References`]: the data objects that an index refers to; those that are in the store; and both of a volume with all its checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
 
 use slatedb::Checkpoint;
 
 use super::list;
 use crate::error::BucketError;
-use crate::format::{BLOCK, DataObject, VolumeHeader, data_object};
+use crate::format::{BLOCK, DataObject, FLUSH_REQUEST, VolumeHeader, data_object};
 use crate::run_map::{BlockSource, RunMap};
 use crate::store::StoreAccess;
 use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_checkpoint};
@@ -25,6 +26,8 @@ pub(super) struct VolumeReferences {
     pub(super) last_generation: u32,
     /// The objects.
     pub(super) references: References,
+    /// When the last of the checkpoints expires that do: of readers, and of commands that are at work or were interrupted.
+    pub(super) expires: Option<SystemTime>,
 }
 
 impl References {
@@ -80,7 +83,8 @@ impl VolumeReferences {
         references.add_index(access, &index).await?;
         let checkpoints = IndexCheckpoints::of(access);
         let mut scanned = BTreeSet::new();
-        let mut found = checkpoints.all().await?;
+        let mut found = Self::checkpoints(&checkpoints).await?;
+        let expires = found.iter().filter_map(|one| one.expire_time).max();
         while let Some(checkpoint) = found.pop() {
             // Checkpoints of one manifest have the same index.
             if scanned.contains(&checkpoint.manifest_id) {
@@ -93,7 +97,7 @@ impl VolumeReferences {
                 }
                 Err(error) => {
                     // It may have been removed, and a snapshot been made of it before.
-                    found = checkpoints.all().await?;
+                    found = Self::checkpoints(&checkpoints).await?;
                     if found.iter().any(|one| one.id == checkpoint.id) {
                         return Err(error);
                     }
@@ -103,7 +107,18 @@ impl VolumeReferences {
         Ok(Self {
             last_generation,
             references,
+            expires: expires.map(SystemTime::from),
         })
+    }
+}
+
+impl VolumeReferences {
+    /// Those that something reads, or a snapshot may be made of. A request that the writer writes tables is neither: one that its command
+    /// could not remove would keep for hours what it refers to.
+    async fn checkpoints(of: &IndexCheckpoints<'_>) -> Result<Vec<Checkpoint>, BucketError> {
+        let mut all = of.all().await?;
+        all.retain(|checkpoint| checkpoint.name.as_deref() != Some(FLUSH_REQUEST));
+        Ok(all)
     }
 }
 

@@ -240,6 +240,38 @@ fn objects_of_a_commit_under_way_are_kept_until_another_writer_has_the_volume() 
     });
 }
 
+/// It failed in a soak: a command whose store failed left its request, and a collection kept for three hours what that referred to.
+#[test]
+fn a_request_that_is_left_keeps_no_object_and_a_snapshot_in_the_making_does() {
+    run(async {
+        let (inner, volume) = new_volume().await;
+        overwrite(&volume, 1).await;
+        volume.close().await.unwrap();
+        let access = stable(&inner);
+        let access = access.of(&read_header(&access).await.unwrap().header);
+        let checkpoints = IndexCheckpoints::of(&access);
+        let request = checkpoints.request_flush().await.unwrap();
+        let volume = open(stable(&inner)).await.unwrap();
+        overwrite(&volume, 2).await;
+        volume.close().await.unwrap();
+        let collected = collect_at_once(&inner).await;
+        assert_eq!((collected.deleted, collected.held_s), (1, 0));
+        checkpoints.remove(&request).await.unwrap();
+
+        let pending = checkpoints.create_pending().await.unwrap();
+        let volume = open(stable(&inner)).await.unwrap();
+        overwrite(&volume, 3).await;
+        volume.close().await.unwrap();
+        let collected = collect_at_once(&inner).await;
+        assert_eq!(collected.deleted, 0);
+        assert!(collected.held_s > 0, "{collected:?}");
+        checkpoints.remove(&pending).await.unwrap();
+        let collected = collect_at_once(&inner).await;
+        assert_eq!((collected.deleted, collected.held_s), (1, 0));
+        assert_clean(&inner).await;
+    });
+}
+
 /// It failed: a reader has the index as it polled it last, up to 15 s ago, or before its machine was suspended.
 #[test]
 fn a_read_that_finds_no_object_scans_the_index_again() {

@@ -373,6 +373,7 @@ fn gc_text(report: &GcReport) -> String {
             text.push('\n');
             text.push_str(&columns(&rows));
         }
+        text.push_str(&held_text(report));
         text.push_str(&probes_text(report, "would be"));
         return text;
     }
@@ -382,6 +383,7 @@ fn gc_text(report: &GcReport) -> String {
             "\n  {waiting} hold nothing that is used either: the same command deletes them in {minutes} minutes or later"
         ));
     }
+    text.push_str(&held_text(report));
     if report.manifests > 0 {
         text.push_str(&format!(
             "\n  {} old manifests of the index were deleted",
@@ -390,6 +392,16 @@ fn gc_text(report: &GcReport) -> String {
     }
     text.push_str(&probes_text(report, "were"));
     text
+}
+
+fn held_text(report: &GcReport) -> String {
+    match report.held_s {
+        0 => String::new(),
+        held => format!(
+            "\n  readers, or commands that were interrupted, may hold more: they expire in {} minutes or are renewed",
+            held.div_ceil(60)
+        ),
+    }
 }
 
 fn probes_text(report: &GcReport, verb: &str) -> String {

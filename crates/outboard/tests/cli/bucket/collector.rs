@@ -10,7 +10,8 @@
 //! * A dry run lists what the command behind it deletes; no other data object disappears.
 //! * Behind a server that closed the volume two collections leave no orphan: each file in the folder of the data is an object that the
 //!   index refers to, and in the folder of the volume is nothing but headers, index and data. Objects of the index are SlateDB's, and are
-//!   not counted.
+//!   not counted. Where a command could not remove its checkpoint, because the store failed, objects may be left that it refers to: only
+//!   if the collection reports that one has yet to expire.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -108,13 +109,17 @@ impl Collector {
         assert_eq!(second["probes"], planned["probes"]);
         self.add(&first);
         self.add(&second);
-        self.assert_no_orphans(place, left.len() as u64);
+        let is_held = second["held_s"] != 0;
+        self.assert_no_orphans(place, left.len() as u64, is_held);
     }
 
-    fn assert_no_orphans(&self, place: &Place<'_>, objects: u64) {
+    fn assert_no_orphans(&self, place: &Place<'_>, objects: u64, is_held: bool) {
         let check = place.json(&["--json", "bucket", "check", &self.volume]);
-        let found = ["problem_count", "unreferenced", "objects"].map(|name| check[name].as_u64());
-        assert_eq!(found, [0, 0, objects].map(Some), "{check}");
+        let number = |name: &str| check[name].as_u64().expect("a number");
+        let unreferenced = number("unreferenced");
+        assert!(unreferenced == 0 || is_held, "{check}");
+        let found = ["problem_count", "objects"].map(number);
+        assert_eq!(found, [0, objects - unreferenced], "{check}");
         let used = files(&self.folder).into_iter().filter_map(|path| {
             let path = path.strip_prefix(&self.folder).ok()?;
             let first = path.components().next()?;
