@@ -1,5 +1,5 @@
-# The package for the initramfs, in a Debian that has only initramfs-tools: an image has the installed binary, also
-# after an upgrade of that alone. Any step that fails ends it.
+# The package for the initramfs, in a Debian that has only initramfs-tools: an image has the binary of the
+# package, also after its upgrade. Any step that fails ends it.
 set -eu
 
 step() { echo "== $*"; }
@@ -38,16 +38,17 @@ unpack
 test ! -e /tmp/image/usr/bin/outboard
 dpkg --install /packages/outboard-initramfs_*.deb
 unpack
-cmp /tmp/image/usr/bin/outboard /usr/bin/outboard
+binary=/usr/lib/outboard/initramfs/outboard
+cmp /tmp/image/usr/bin/outboard $binary
 test -s /tmp/image/scripts/local-top/outboard
 chroot /tmp/image /usr/bin/outboard --version
 lsinitramfs "$image" | grep bin/outboard
 
-step "an upgrade of outboard alone is in the image, too"
-dpkg --install /packages/upgrade/outboard_*.deb
-refuse cmp -s /tmp/image/usr/bin/outboard /usr/bin/outboard
+step "an upgrade is in the image, too"
+dpkg --install /packages/upgrade/outboard_*.deb /packages/upgrade/outboard-initramfs_*.deb
+refuse cmp -s /tmp/image/usr/bin/outboard $binary
 unpack
-cmp /tmp/image/usr/bin/outboard /usr/bin/outboard
+cmp /tmp/image/usr/bin/outboard $binary
 
 step "without the package the image is as before"
 dpkg --purge outboard-initramfs

@@ -15,8 +15,11 @@ installkernel() {
 }
 
 install() {
-    # Shared libraries come along.
-    inst_multiple outboard modprobe ip mount readlink
+    # The binary of the package, without what no initramfs needs; else the one that is installed. Shared libraries come along.
+    local binary=/usr/lib/outboard/initramfs/outboard
+    [ -x "$binary" ] || binary=$(command -v outboard)
+    inst "$binary" /usr/bin/outboard
+    inst_multiple modprobe ip mount readlink
     inst_hook cmdline 90 "$moddir/parse-outboard.sh"
     inst_hook initqueue/settled 50 "$moddir/attach-outboard.sh"
     inst_hook mount 90 "$moddir/mount-outboard.sh"

@@ -2,7 +2,7 @@
 //!
 //! What is done inside is in `tests/package/check.sh` and, where initramfs-tools are installed, `initramfs.sh`; their exit
 //! status is the verdict. Each Debian is made once and kept as an archive below the target folder: each check begins with an
-//! untouched one. Next to the packages it has an [upgrade](add_upgrade) of the one with the binary.
+//! untouched one. Next to the packages it has an [upgrade](add_upgrade) of those with a binary.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
+use super::contents::INITRAMFS_BINARY;
 use crate::systemd::RELEASE;
 use crate::{packages, shell};
 
@@ -69,15 +70,21 @@ pub(super) fn copy_packages(made: &[PathBuf], root: &Path) -> Result<()> {
     for package in made {
         let name = package.file_name().context("a package has a name")?;
         std::fs::copy(package, folder.join(name))?;
-        if name.to_string_lossy().starts_with("outboard_") {
-            add_upgrade(package, &folder.join("upgrade"))?;
+        let with_binary = [
+            ("outboard_", "usr/bin/outboard"),
+            ("outboard-initramfs_", INITRAMFS_BINARY),
+        ];
+        for (begin, binary) in with_binary {
+            if name.to_string_lossy().starts_with(begin) {
+                add_upgrade(package, binary, &folder.join("upgrade"))?;
+            }
         }
     }
     Ok(())
 }
 
-/// Packs a package again with a higher version, and a binary that differs from the one before by a byte at its end.
-fn add_upgrade(package: &Path, folder: &Path) -> Result<()> {
+/// Packs a package again with a higher version, and a `binary` that differs from the one before by a byte at its end.
+fn add_upgrade(package: &Path, binary: &str, folder: &Path) -> Result<()> {
     let work = tempfile::tempdir_in(shell::target())?;
     let tree = work.path().join("tree");
     let dpkg = |arguments: &[&str], from: &Path, to: &Path| -> Result<()> {
@@ -95,7 +102,7 @@ fn add_upgrade(package: &Path, folder: &Path) -> Result<()> {
     )?;
     let mut binary = std::fs::OpenOptions::new()
         .append(true)
-        .open(tree.join("usr/bin/outboard"))?;
+        .open(tree.join(binary))?;
     binary.write_all(b"\n")?;
     drop(binary);
     std::fs::create_dir_all(folder)?;

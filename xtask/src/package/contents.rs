@@ -6,97 +6,28 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::binary::{Binaries, Binary};
 use super::control::{About, Release, changelog, control};
 use super::copyright;
-use super::target::{Libc, Target};
 use super::tree::{DATA, PROGRAM, Tree};
 use crate::{manual, shell};
 
 const DOCUMENTS: &str = "usr/share/doc";
-/// dpkg has initramfs-tools build the images again, once, after all packages: for a change of the scripts, and for one of the
-/// binary, which an image has a copy of.
-const INITRAMFS_TRIGGERS: &[u8] =
-    b"activate-noawait update-initramfs\ninterest-noawait /usr/bin/outboard\n";
+/// The binary that goes into an initramfs.
+pub(super) const INITRAMFS_BINARY: &str = "usr/lib/outboard/initramfs/outboard";
+/// dpkg has initramfs-tools build the images again, once, after all packages.
+const INITRAMFS_TRIGGERS: &[u8] = b"activate-noawait update-initramfs\n";
 /// A version that a binary needs of glibc when its relocations are packed, and glibc's version that brings it. The lists
 /// of symbols that dpkg-shlibdeps reads do not have it.
 const PACKED_RELOCATIONS: &str = "GLIBC_ABI_DT_RELR";
 const PACKED_RELOCATIONS_LIBC: &str = "2.36";
 
-/// The binary in two: what runs, and what a debugger wants.
-#[derive(Debug)]
-pub(super) struct Binary {
-    pub(super) target: Target,
-    /// As it was built, to be run here.
-    built: PathBuf,
-    pub(super) stripped: PathBuf,
-    symbols: PathBuf,
-    /// Where debuggers look for the symbols: the build ID as a path.
-    symbols_at: String,
-}
-
-impl Binary {
-    /// Runs it, under an emulator where it is not for this machine.
-    fn command(&self) -> Result<Command> {
-        self.target.execute(&self.built)
-    }
-}
-
-/// Bytes of a stripped binary, at most: an initramfs has a copy of that of the package. A static one has libc in it.
-const fn size_max(libc: Libc) -> u64 {
-    match libc {
-        Libc::Gnu => 15 << 20,
-        Libc::Musl => 16 << 20,
-    }
-}
-
-/// Takes the symbols out of the binary.
-pub(super) fn split(target: Target, built: &Path, work: &Path) -> Result<Binary> {
-    let (stripped, symbols) = (work.join("stripped"), work.join("symbols"));
-    let objcopy = |args: &[&str], from: &Path, to: &Path| -> Result<()> {
-        let mut command = target.tool("objcopy");
-        shell::output(command.args(args).arg(from).arg(to)).map(drop)
-    };
-    objcopy(
-        &["--only-keep-debug", "--compress-debug-sections"],
-        built,
-        &symbols,
-    )?;
-    objcopy(
-        &["--strip-all", "--remove-section=.comment"],
-        built,
-        &stripped,
-    )?;
-    let (size, most) = (fs::metadata(&stripped)?.len(), size_max(target.libc));
-    ensure!(
-        size < most,
-        "the stripped binary has {size} bytes, and {most} are the limit"
-    );
-    let mut readelf = target.tool("readelf");
-    let notes = shell::output(readelf.args(["--notes", "--wide"]).arg(built))?;
-    let id = build_id(&notes).context("the binary has no build ID")?;
-    let (folder, file) = id.split_at(2);
-    Ok(Binary {
-        target,
-        built: built.to_owned(),
-        stripped,
-        symbols,
-        symbols_at: format!("usr/lib/debug/.build-id/{folder}/{file}.debug"),
-    })
-}
-
-/// The build ID among the notes that readelf prints.
-fn build_id(notes: &str) -> Option<&str> {
-    let (_, behind) = notes.split_once("Build ID: ")?;
-    let id = behind.split_whitespace().next()?;
-    (id.len() > 2).then_some(id)
-}
-
 /// All packages.
-pub(super) fn trees(release: &Release, binary: &Binary, work: &Path) -> Result<Vec<Tree>> {
+pub(super) fn trees(release: &Release, binaries: &Binaries, work: &Path) -> Result<Vec<Tree>> {
     Ok(vec![
-        main(release, binary, work)?,
-        symbols(release, binary, work)?,
-        initramfs(release, work)?,
+        main(release, &binaries.installed, work)?,
+        symbols(release, binaries, work)?,
+        initramfs(release, &binaries.initramfs, work)?,
     ])
 }
 
@@ -128,7 +59,7 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
     }
     add_manual(&tree, binary, work)?;
     add_completions(&tree, binary)?;
-    let rights = copyright::text(binary.target)?;
+    let rights = copyright::text(binary.target, binary.volumes)?;
     add_documents(&tree, release, &rights)?;
     for guide in files_of(&shell::root().join("docs/guide"))? {
         let name = guide.file_name().unwrap_or_default().to_string_lossy();
@@ -154,9 +85,11 @@ fn main(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
     Ok(tree)
 }
 
-fn symbols(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
+fn symbols(release: &Release, binaries: &Binaries, work: &Path) -> Result<Tree> {
     let tree = Tree::new("outboard-dbgsym", release.architecture.name(), work)?;
-    tree.file(&binary.symbols_at, &fs::read(&binary.symbols)?, DATA)?;
+    for binary in [&binaries.installed, &binaries.initramfs] {
+        tree.file(&binary.symbols_at, &fs::read(&binary.symbols)?, DATA)?;
+    }
     // Debug packages have no documents of their own.
     let documents = tree.folder(DOCUMENTS)?;
     std::os::unix::fs::symlink("outboard", documents.join(tree.name))?;
@@ -170,34 +103,44 @@ fn symbols(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
             more: "Auto-Built-Package: debug-symbols\n",
             installed_kib: tree.installed_kib()?,
             description: "debug symbols for outboard\n \
-                          Line tables of the binary, for backtraces and profilers.",
+                          Line tables of the binaries, for backtraces and profilers.",
         },
     ))?;
     Ok(tree)
 }
 
-fn initramfs(release: &Release, work: &Path) -> Result<Tree> {
-    let tree = Tree::new("outboard-initramfs", "all", work)?;
+fn initramfs(release: &Release, binary: &Binary, work: &Path) -> Result<Tree> {
+    let tree = Tree::new("outboard-initramfs", release.architecture.name(), work)?;
+    tree.file(INITRAMFS_BINARY, &fs::read(&binary.stripped)?, PROGRAM)?;
     for (from, to) in [("hook", "hooks"), ("local-top", "scripts/local-top")] {
         let to = format!("usr/share/initramfs-tools/{to}/outboard");
         tree.copy(&format!("packaging/initramfs-tools/{from}"), &to, PROGRAM)?;
     }
-    tree.script("packaging/debian/outboard-initramfs.postinst", "postinst")?;
+    for file in files_of(&shell::root().join("packaging/dracut/95outboard"))? {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let to = format!("usr/lib/dracut/modules.d/95outboard/{name}");
+        tree.file(&to, &fs::read(&file)?, PROGRAM)?;
+    }
     tree.file("DEBIAN/triggers", INITRAMFS_TRIGGERS, DATA)?;
-    let rights = fs::read_to_string(shell::root().join("packaging/debian/copyright"))?;
+    let rights = copyright::text(binary.target, binary.volumes)?;
+    let libraries = libraries(binary, work)?;
     add_documents(&tree, release, &rights)?;
     tree.describe(&control(
         release,
         &About {
             name: tree.name,
-            architecture: "all",
+            architecture: release.architecture.name(),
             section: "net",
-            depends: &format!("initramfs-tools, outboard (>= {})", release.version),
+            depends: &format!(
+                "initramfs-tools | dracut, outboard (>= {}), {libraries}",
+                release.version
+            ),
             more: "",
             installed_kib: tree.installed_kib()?,
             description: "root filesystem over NBD, attached by outboard in the initramfs\n \
                           Puts outboard into the initramfs, where it attaches the root filesystem\n \
-                          that the kernel's command line names. It is described in\n \
+                          that the kernel's command line names: a binary of its own, without volumes\n \
+                          on object stores. It is described in\n \
                           /usr/share/doc/outboard/guide/initramfs.md.",
         },
     ))?;
@@ -326,7 +269,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{as_installed, build_id, raise_libc};
+    use super::{as_installed, raise_libc};
 
     #[test]
     fn packed_relocations_need_a_glibc_that_knows_them() {
@@ -345,13 +288,5 @@ mod tests {
         let there = "libc6 (>= 2.36), libgcc-s1 (>= 4.2)";
         assert_eq!(as_installed(cross, "arm64"), there);
         assert_eq!(as_installed(there, "amd64"), there);
-    }
-
-    #[test]
-    fn the_build_id_is_found_among_other_notes() {
-        let notes =
-            "  GNU 0x14 NT_GNU_BUILD_ID  Build ID: 5d41402abc4b\n  GNU 0x10 NT_GNU_ABI_TAG\n";
-        assert_eq!(build_id(notes), Some("5d41402abc4b"));
-        assert_eq!(build_id("nothing"), None);
     }
 }

@@ -19,6 +19,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
+use super::binary::Volumes;
 use super::target::Target;
 use crate::shell;
 
@@ -77,12 +78,13 @@ struct DependencyKind {
     kind: Option<String>,
 }
 
-/// The whole text for a binary of this target.
-pub(super) fn text(target: Target) -> Result<String> {
+/// The whole text for a binary of this target, with volumes on object stores or without.
+pub(super) fn text(target: Target, volumes: Volumes) -> Result<String> {
     let own = fs::read_to_string(shell::root().join(OWN))?;
     let known = licenses(&own);
     let mut metadata = shell::cargo(["metadata", "--format-version", "1", "--locked"]);
-    let printed = shell::output(metadata.args(["--filter-platform", target.triple()]))?;
+    metadata.args(["--filter-platform", target.triple()]);
+    let printed = shell::output(metadata.args(volumes.features()))?;
     let metadata: Metadata = serde_json::from_str(&printed).context("in what cargo printed")?;
     let mut text = own.clone();
     for linked in linked(&metadata)? {
@@ -173,6 +175,9 @@ fn paragraph(one: &Crate, texts: &[String], known: &BTreeSet<&str>) -> Result<St
 /// An SPDX expression as DEP-5 has it. Of alternatives those that are known are left; `None` if there is none.
 fn license(expression: &str, known: &BTreeSet<&str>) -> Option<String> {
     let expression = expression.replace('/', " OR ");
+    if expression.contains('(') {
+        return license_of_factors(&expression, known);
+    }
     let alternatives = expression.split(" OR ").filter_map(|alternative| {
         let all: Vec<&str> = alternative.split(" AND ").map(str::trim).collect();
         let is_known = all.iter().all(|one| known.contains(one));
@@ -180,6 +185,28 @@ fn license(expression: &str, known: &BTreeSet<&str>) -> Option<String> {
     });
     let alternatives: Vec<String> = alternatives.collect();
     (!alternatives.is_empty()).then(|| alternatives.join(" or "))
+}
+
+/// An expression such as `(MIT OR Apache-2.0) AND Apache-2.0`: all of its factors apply, and of the alternatives in brackets the one that applies
+/// anyway, or the first that is known.
+fn license_of_factors(expression: &str, known: &BTreeSet<&str>) -> Option<String> {
+    let factors = expression.split(" AND ").map(|factor| {
+        let alternatives = factor.trim().trim_start_matches('(').trim_end_matches(')');
+        alternatives
+            .split(" OR ")
+            .map(str::trim)
+            .collect::<Vec<_>>()
+    });
+    let mut factors: Vec<Vec<&str>> = factors.collect();
+    factors.sort_by_key(Vec::len);
+    let mut chosen = BTreeSet::new();
+    for alternatives in factors {
+        if !alternatives.iter().any(|one| chosen.contains(one)) {
+            let found = alternatives.into_iter().find(|one| known.contains(one))?;
+            chosen.insert(found);
+        }
+    }
+    Some(chosen.into_iter().collect::<Vec<_>>().join(" and "))
 }
 
 /// Lines of a licence that name who has the rights; not those of the licences themselves, nor of their templates.
@@ -278,12 +305,29 @@ mod tests {
     }
 
     #[test]
+    fn of_alternatives_in_brackets_one_applies_with_the_rest() {
+        let known = BTreeSet::from(["Apache-2.0", "MIT", "Unicode-3.0"]);
+        let of = |expression| license(expression, &known);
+        let both = "(MIT OR Apache-2.0) AND Apache-2.0";
+        assert_eq!(of(both).as_deref(), Some("Apache-2.0"));
+        let three = of("(MIT OR Apache-2.0) AND Unicode-3.0");
+        assert_eq!(three.as_deref(), Some("MIT and Unicode-3.0"));
+        assert_eq!(of("(MIT OR Apache-2.0) AND GPL-3.0"), None);
+    }
+
+    #[test]
     fn every_crate_that_is_linked_here_is_under_a_licence_with_a_text() {
         let Ok(architecture) = Architecture::of_this_machine() else {
             return;
         };
-        for libc in [Libc::Gnu, Libc::Musl] {
-            let text = text(Target { architecture, libc }).unwrap();
+        for (libc, volumes) in [
+            (Libc::Gnu, Volumes::With),
+            (Libc::Gnu, Volumes::Without),
+            (Libc::Musl, Volumes::Without),
+        ] {
+            let text = text(Target { architecture, libc }, volumes).unwrap();
+            let has_slatedb = text.contains("Files: slatedb-");
+            assert_eq!(has_slatedb, volumes == Volumes::With);
             for linked in ["Files: libsqlite3-sys-", "Files: ring-", "Files: tokio-"] {
                 assert!(text.contains(linked), "{linked}");
             }

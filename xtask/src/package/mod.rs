@@ -2,10 +2,10 @@
 //!
 //! | package | has |
 //! |---|---|
-//! | `outboard` | the stripped binary, manual pages, completions, units, configuration, guides |
-//! | `outboard-dbgsym` | its line tables, found by its build ID |
-//! | `outboard-initramfs` | the hook that puts outboard into the initramfs |
-//! | `outboard-VERSION-linux-ARCHITECTURE.tar.gz` | with `--static`: a binary that needs no library, pages, completions, units |
+//! | `outboard` | the stripped binary, with volumes on object stores (but on 32-bit ARM), manual pages, completions, units, configuration, guides |
+//! | `outboard-dbgsym` | the line tables of both binaries, found by their build IDs |
+//! | `outboard-initramfs` | a binary without these volumes, and the hook and the module of dracut that put it into the initramfs |
+//! | `outboard-VERSION-linux-ARCHITECTURE.tar.gz` | with `--static`: a binary that needs no library, without these volumes, pages, completions, units |
 //!
 //! They are for this machine's architecture, or with `--arch` for others ([`target`]).
 //!
@@ -20,6 +20,7 @@
 //!
 //! It signs nothing and publishes nothing.
 
+mod binary;
 mod check;
 mod contents;
 mod control;
@@ -38,6 +39,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::{packages, shell};
+use binary::{Binaries, Binary, Volumes};
 pub(crate) use check::{debian, inside};
 use control::Release;
 use target::{Architecture, Libc, Target};
@@ -180,26 +182,34 @@ fn remove_before(folder: &Path, release: &Release, libc: Libc) -> Result<()> {
     Ok(())
 }
 
-/// Builds the binary, unless that of the last run is to be packed, and what has it.
+/// Builds the binaries, unless those of the last run are to be packed, and what has them.
 fn make(target: Target, release: &Release, folder: &Path, repack: bool) -> Result<Vec<PathBuf>> {
     target.ensure()?;
     remove_before(folder, release, target.libc)?;
-    let built = binary_of(target);
-    if !repack {
-        build(target, release)?;
-    }
-    ensure!(built.exists(), "no run has built {}", built.display());
     let work = folder.join("work");
     std::fs::create_dir_all(&work)?;
-    let binary = contents::split(target, &built, &work)?;
+    let binary = |volumes| -> Result<Binary> {
+        let built = binary_of(target, volumes);
+        if !repack {
+            build(target, volumes, release)?;
+        }
+        Binary::split(target, volumes, &built, &work)
+    };
     let mut made = Vec::new();
     match target.libc {
         Libc::Gnu => {
-            for tree in contents::trees(release, &binary, &work)? {
+            let binaries = Binaries {
+                installed: binary(Volumes::of_installed(target.architecture))?,
+                initramfs: binary(Volumes::Without)?,
+            };
+            for tree in contents::trees(release, &binaries, &work)? {
                 made.push(write(&tree, release, folder)?);
             }
         }
-        Libc::Musl => made.push(tarball::write(release, &binary, &work, folder)?),
+        Libc::Musl => {
+            let binary = binary(Volumes::Without)?;
+            made.push(tarball::write(release, &binary, &work, folder)?);
+        }
     }
     std::fs::remove_dir_all(&work).ok();
     for package in &made {
@@ -214,14 +224,14 @@ fn make(target: Target, release: &Release, folder: &Path, repack: bool) -> Resul
 }
 
 /// Where the profile `packaged` has the binary.
-fn binary_of(target: Target) -> PathBuf {
+fn binary_of(target: Target, volumes: Volumes) -> PathBuf {
     let folder = shell::target().join(target.triple());
-    folder.join("packaged/outboard")
+    folder.join("packaged").join(volumes.file())
 }
 
 /// The commit that the last binary prints as its own.
 fn commit_of(target: Target) -> Result<String> {
-    let binary = binary_of(target);
+    let binary = binary_of(target, Volumes::Without);
     let printed = shell::output(target.execute(&binary)?.arg("--version"))
         .with_context(|| format!("no run has built {}", binary.display()))?;
     let commit = printed.trim().rsplit_once('(');
@@ -243,8 +253,8 @@ fn remaps(home: Option<PathBuf>, root: PathBuf, target: PathBuf) -> Vec<String> 
         .collect()
 }
 
-/// The binary in the profile `packaged`.
-fn build(target: Target, release: &Release) -> Result<()> {
+/// A binary in the profile `packaged`.
+fn build(target: Target, volumes: Volumes, release: &Release) -> Result<()> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let maps = remaps(home, shell::root(), std::path::absolute(shell::target())?);
@@ -257,12 +267,19 @@ fn build(target: Target, release: &Release) -> Result<()> {
     let mut command = shell::cargo(["build", "--profile", "packaged", "--package", "outboard"]);
     command
         .args(["--target", target.triple()])
+        .args(volumes.features())
         .env("RUSTFLAGS", rust_flags.trim())
         .env("CFLAGS", flags("-ffile-prefix-map"))
         .env("OUTBOARD_VERSION", release.to_string())
         .env("SOURCE_DATE_EPOCH", release.seconds.to_string());
     target.set_tools(&mut command, &shell::target().join("linkers"))?;
-    shell::run(&mut command)
+    shell::run(&mut command)?;
+    let (built, kept) = (
+        binary_of(target, Volumes::Without),
+        binary_of(target, volumes),
+    );
+    std::fs::rename(&built, &kept)
+        .with_context(|| format!("cannot rename {} to {}", built.display(), kept.display()))
 }
 
 /// Writes one package into `folder`.
@@ -300,7 +317,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let names = [
             "outboard-0.2.0-linux-arm64.tar.gz",
-            "outboard-initramfs_0.2.0_all.deb",
+            "outboard-initramfs_0.2.0_amd64.deb",
             "outboard_0.1.0_arm64.deb",
             "outboard_0.2.0_amd64.deb",
             "outboard_0.2.0_arm64.deb",
@@ -319,12 +336,15 @@ mod tests {
         };
         let arm64 = release(Architecture::Arm64);
         remove_before(folder.path(), &arm64, Libc::Gnu).unwrap();
-        assert_eq!(left(), [names[0], names[2], names[3]]);
+        assert_eq!(left(), names[..4]);
         remove_before(folder.path(), &arm64, Libc::Musl).unwrap();
-        assert_eq!(left(), [names[2], names[3]]);
+        assert_eq!(left(), names[1..4]);
         let amd64 = release(Architecture::Amd64);
         let before = made_before(folder.path(), &amd64).unwrap();
-        assert_eq!(before, [folder.path().join(names[3])]);
+        assert_eq!(
+            before,
+            [names[1], names[3]].map(|name| folder.path().join(name))
+        );
     }
 
     #[test]

@@ -13,7 +13,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::contents::{Binary, add_completions, add_manual};
+use super::binary::Binary;
+use super::contents::{add_completions, add_manual};
 use super::control::Release;
 use super::copyright;
 use super::tree::{DATA, PROGRAM, Tree};
@@ -72,7 +73,7 @@ pub(super) fn write(
     for (from, to) in FILES {
         tree.copy(from, to, DATA)?;
     }
-    let rights = copyright::text(binary.target)?;
+    let rights = copyright::text(binary.target, binary.volumes)?;
     tree.file("share/doc/outboard/copyright", rights.as_bytes(), DATA)?;
     let file = folder.join(file_name(release));
     let mut tar = Command::new("tar");
