@@ -11,6 +11,10 @@
 //!    that have it open. The overlay in a file is made by `PerClient` of the command `serve`
 //!    (`outboard/src/commands/serve/per_client/mod.rs`).
 //!
+//! The storage of such disks may fence other servers ([`DiskFence`](super::DiskFence)). Their identity is known when they are open, and a client
+//! has to know it before it sends anything: [`ExportSelection::prepare`] takes these steps for the query of a client that is going to use the
+//! export, and [`ExportSelection::select`] keeps the hold at its `GO`.
+//!
 //! # Invariants
 //!
 //! * However a connection ends, the hold is given back, and the disk closed behind the last

@@ -7,8 +7,8 @@
 //! # Invariants
 //!
 //! * All connections of one client have the same node; no other client ever has it.
-//! * A disk is opened for clients that are allowed to use the export and select it, never for a mere
-//!   query. At most [`OPENS_MAX`] are opened at once, within the time of the handshake.
+//! * A disk is opened for clients that are allowed to use the export and select it, or announce that in their query (`outboard:client`),
+//!   never for a mere query. At most [`OPENS_MAX`] are opened at once, within the time of the handshake.
 //! * When its last connection has left, a disk is settled, flushed and closed before it can be
 //!   opened again.
 //! * A disk that another server opened is closed: its connections are disconnected ([`DiskFence`]), no other one joins them, and the
