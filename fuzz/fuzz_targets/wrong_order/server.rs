@@ -76,7 +76,7 @@ impl World {
                 self.server
                     .answer_export(self.find(&name).map(|()| export(&name)));
             }
-            HandshakeEvent::FindContexts { name, identify } => {
+            HandshakeEvent::FindContexts { name, identify, .. } => {
                 assert!(!silent && (identify || self.framing.is_chunked()));
                 let offered = ContextOffer {
                     contexts: &[BASE_ALLOCATION, "x-fuzz:layer"],

@@ -50,8 +50,8 @@ pub async fn create_clone(
     on_runtime(async move { create_clone_on(&origin, &name, &folder).await }).await
 }
 
-/// Makes the same, unless there is a volume at `uri`. What an interrupted command left there is no obstacle: it is below another id, and
-/// goes with the volume.
+/// Makes the same, unless there is a volume at `uri`. What an interrupted command left there, or a fenced server of a clone that was deleted,
+/// is no obstacle: it is below another id, and goes with the volume.
 ///
 /// # Errors
 /// As [`create_clone`]'s.
@@ -71,9 +71,9 @@ pub(crate) async fn ensure_clone_on(
     name: &SnapshotName,
     folder: &str,
 ) -> Result<(), BucketError> {
-    match refuse_used(&origin.at(folder)).await {
-        Ok(()) | Err(BucketError::Unfinished { .. }) => {}
-        Err(BucketError::Exists { .. }) => return Ok(()),
+    match read_header(&origin.at(folder)).await {
+        Ok(_) => return Ok(()),
+        Err(BucketError::NoVolume { .. }) => {}
         Err(error) => return Err(error),
     }
     match clone_into(origin, name, folder).await {

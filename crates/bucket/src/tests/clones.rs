@@ -16,7 +16,7 @@ use super::volume::{SIZE, new_volume, open, open_for_reading, run, stable, tags,
 use super::{block_of, blocks};
 use crate::admin::{
     CheckOptions, ClonedVolume, SnapshotOptions, check_on, create_clone_on, create_on,
-    create_snapshot_on, delete_on, delete_snapshot_on, grow_on, status_on,
+    create_snapshot_on, delete_on, delete_snapshot_on, ensure_clone_on, grow_on, status_on,
 };
 use crate::error::BucketError;
 use crate::format::{RUN, VolumeHeader};
@@ -109,6 +109,28 @@ fn a_clone_has_the_blocks_of_its_snapshot_and_is_a_volume_of_its_own() {
         assert_eq!(status.clones[0].snapshot, "a");
         assert_clean(&inner).await;
         assert_clean_at(&access).await;
+    });
+}
+
+/// The first server does not know that it is fenced, and writes below the id of the clone that is deleted.
+#[test]
+fn a_clone_has_one_identity_until_it_is_made_again() {
+    run(async {
+        let inner = golden().await;
+        let mut identities = Vec::new();
+        for folder in [CLONE, "lab/other", CLONE] {
+            let access = at(&inner, folder);
+            let made = ensure_clone_on(&stable(&inner), &name("a"), folder).await;
+            made.unwrap();
+            let first = open(access.clone()).await.unwrap();
+            let second = open(access.clone()).await.unwrap();
+            assert_eq!(first.identity(), second.identity(), "of two servers");
+            identities.push(first.identity().unwrap());
+            second.close().await.unwrap();
+            delete_on(&access).await.unwrap();
+        }
+        let [first, other, again] = identities.try_into().unwrap();
+        assert!(first != other && first != again && other != again);
     });
 }
 

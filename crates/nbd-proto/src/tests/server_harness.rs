@@ -84,7 +84,7 @@ impl ServerHarness {
                 outcome.asked.push((name, purpose));
                 outcome.writers.push(writer);
             }
-            HandshakeEvent::FindContexts { name, identify } => {
+            HandshakeEvent::FindContexts { name, identify, .. } => {
                 let tls = server.is_tls();
                 let offer = ContextOffer {
                     contexts: &OFFERED,

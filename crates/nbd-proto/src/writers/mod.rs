@@ -12,6 +12,8 @@
 //!          outboard:fence=storage                 absent where servers of the disk do not fence each other
 //! ```
 //!
+//! A query for both announces the `GO` of that client: a server may open a disk for it to answer. One for the disk alone changes nothing.
+//!
 //! The server remembers TOKEN and ACCESS for the `GO` of that export on that connection, and refuses it with
 //! `ERR_POLICY` and a text that begins with [`BUSY`] or [`FENCED`]. A server of others answers with
 //! nothing or refuses the option: then nothing is known, and the handshake goes on.

@@ -6,8 +6,9 @@ use std::io;
 use std::task::Poll;
 
 use nbd_proto::{
-    BASE_ALLOCATION, CloseReason, ContextOffer, ExportInfo, ExportPurpose, Framing, HandshakeEvent,
-    Negotiated, Refusal, ServerHandshake, ServerHandshakeConfig, TlsMode, WriterAccess,
+    BASE_ALLOCATION, CloseReason, ContextOffer, DiskIdentity, ExportInfo, ExportPurpose, Framing,
+    HandshakeEvent, Negotiated, Refusal, ServerHandshake, ServerHandshakeConfig, TlsMode,
+    WriterAccess,
 };
 
 use super::export_selection::ExportSelection;
@@ -80,6 +81,24 @@ impl ServerOffer<'_> {
         }
         Ok(described)
     }
+
+    /// Which disk the export `name` is. One of a client's own is opened for a client that is going to use it: `is_coming`.
+    async fn identity(
+        &self,
+        name: &str,
+        is_coming: bool,
+        peer: &Peer,
+        selection: &mut ExportSelection,
+    ) -> Result<DiskIdentity, Refusal> {
+        let served = self.exports.find(name, peer).ok_or(Refusal::Unknown)?;
+        // All connections of a client get the incarnation of one opening.
+        served.confirm_standby().await;
+        let held = match is_coming {
+            true => Box::pin(selection.prepare(&served, peer)).await,
+            false => None,
+        };
+        Ok(served.identity(held))
+    }
 }
 
 /// Runs the handshake. Under TLS `peer` gets the name that its certificate has; `selection` gets the hold
@@ -115,22 +134,24 @@ pub(super) async fn negotiate(
                 let found = offer.export(&name, purpose, writer, peer, selection).await;
                 machine.answer_export(found);
             }
-            HandshakeEvent::FindContexts { name, .. } => {
-                let found = exports.find(&name, peer).ok_or(Refusal::Unknown);
-                if let Ok(served) = &found {
-                    // All connections of a client get the incarnation of one opening.
-                    served.confirm_standby().await;
-                }
-                let offer = found.map(|served| ContextOffer {
+            HandshakeEvent::FindContexts {
+                name,
+                identify,
+                writer,
+            } => {
+                let is_coming = identify && writer.is_some();
+                let found = offer.identity(&name, is_coming, peer, selection).await;
+                machine.answer_contexts(found.map(|disk| ContextOffer {
                     contexts: &[BASE_ALLOCATION],
-                    disk: served.identity(),
-                });
-                machine.answer_contexts(offer);
+                    disk,
+                }));
             }
             HandshakeEvent::StartTls => {
                 // The machine offers what is there.
                 let (tls, _) = offer.tls.ok_or(NoSession::Left)?;
                 peer.certificate_name = start_tls(socket, tls).await?;
+                // Under TLS it may be another client.
+                selection.leave(true).await;
                 machine.tls_started();
             }
             HandshakeEvent::List => machine.answer_list(&exports.list(peer)),

@@ -65,7 +65,8 @@ use tokio::sync::watch;
 
 pub use access::{Access, Origin, OriginError};
 pub use client_disks::{
-    CannotOpen, ClientDiskFigures, ClientFuture, ClientName, DiskPerClient, NamedBy, Nameless,
+    CannotOpen, ClientDiskFigures, ClientFuture, ClientName, DiskFence, DiskPerClient, NamedBy,
+    Nameless,
 };
 pub use control::{Control, Resized};
 pub use error::{ChangeError, ServeError};

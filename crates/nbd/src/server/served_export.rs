@@ -237,8 +237,12 @@ impl ServedExport {
         self.state().takes_claims()
     }
 
-    /// Which disk it is, and how it takes writers.
-    pub(super) fn identity(&self) -> DiskIdentity {
+    /// Which disk it is, and how it takes writers; `held` is the client's hold on one. A disk of the client's own that is not held has no
+    /// identity.
+    pub(super) fn identity(&self, held: Option<&HeldDisk>) -> DiskIdentity {
+        if let Some(own) = held.and_then(HeldDisk::identity) {
+            return own;
+        }
         let shared = self.shared_disk();
         let writers = match shared {
             Some(_) => self.with_writers(|writers| writers.policy()),
@@ -319,6 +323,13 @@ impl ServedExport {
     /// Disconnects the client of this number.
     pub(super) fn dismiss(&self, id: u64) -> bool {
         self.state().roster.dismiss(|client| client.id() == id) > 0
+    }
+
+    /// Whether clients have disks of their own that other servers have, too.
+    pub(super) fn has_fenced_clients(&self) -> bool {
+        let sources = self.state().disks.sources();
+        let is_fenced = |source: &Arc<ClientDisks>| source.source().fence().is_some();
+        sources.last().is_some_and(is_fenced)
     }
 
     /// Disconnects the client with the disk of this name, which another server has.

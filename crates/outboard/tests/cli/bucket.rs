@@ -1,6 +1,7 @@
 //! Volumes on object stores: in a folder, and on an S3 server of another make (versitygw).
 
 mod cache;
+mod clone_moves;
 mod clones;
 mod collector;
 mod kills;

@@ -63,6 +63,8 @@ pub enum HandshakeEvent {
         name: String,
         /// Whether the client requests [`ContextOffer::disk`].
         identify: bool,
+        /// The client and its requested access, if it sent them with this: it is going to use the export.
+        writer: Option<WriterAccess>,
     },
     /// What was sent was the last in the clear: begin TLS as its server, then call
     /// [`super::ServerHandshake::tls_started`]. If TLS fails, close the connection.

@@ -111,6 +111,7 @@ impl ServerHandshake {
                 self.events.push_back(HandshakeEvent::FindContexts {
                     name: question.name.clone(),
                     identify: question.disk.disk,
+                    writer: question.disk.client,
                 });
                 self.state = ServerState::WaitsForContexts(question);
             }

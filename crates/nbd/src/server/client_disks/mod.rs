@@ -7,11 +7,12 @@
 //! # Invariants
 //!
 //! * All connections of one client have the same node; no other client ever has it.
-//! * A disk is opened for clients that are allowed to use the export and select it, never for a mere
-//!   query. At most [`OPENS_MAX`] are opened at once, within the time of the handshake.
+//! * A disk is opened for clients that are allowed to use the export and select it, or announce that in their query (`outboard:client`),
+//!   never for a mere query. At most [`OPENS_MAX`] are opened at once, within the time of the handshake.
 //! * When its last connection has left, a disk is settled, flushed and closed before it can be
 //!   opened again.
-//! * A disk that another server opened is closed: its connections are disconnected ([`DiskPerClient::lost`]).
+//! * A disk that another server opened is closed: its connections are disconnected ([`DiskFence`]), no other one joins them, and the
+//!   next one opens it again.
 //! * Once others came in its place (a new golden image), a source opens disks only for clients that
 //!   are connected to it, and for [`RETURN_TIME`] for those that lost their connections: what comes
 //!   back to a filesystem that is mounted must be what was there.
@@ -25,12 +26,14 @@ use std::time::{Duration, Instant};
 
 use block::{IoError, Node};
 use engine::InFlight;
+use nbd_proto::{DiskIdentity, WriterPolicy};
 use tokio::sync::{Notify, Semaphore};
 
 pub use client_name::{ClientName, NamedBy, Nameless};
-pub use source::{CannotOpen, ClientDiskFigures, ClientFuture, DiskPerClient};
+pub use source::{CannotOpen, ClientDiskFigures, ClientFuture, DiskFence, DiskPerClient};
 
 use self::table::{ClientDiskTable, JoinDecision, NotReserved, OpenDisk};
+use super::served_export::random;
 
 /// Disks of one export that are opened at once; more wait.
 pub(super) const OPENS_MAX: usize = 16;
@@ -178,6 +181,7 @@ impl ClientDisks {
         let opened = Arc::new(OpenDisk {
             name: name.clone(),
             disk,
+            incarnation: u64::from_be_bytes(random()),
             leaving: InFlight::new(),
         });
         reserved.open(opened.clone());
@@ -268,15 +272,49 @@ impl Lease {
         &self.opened.name
     }
 
-    /// Whether the disk is this server's: one that was lost and does not know it yet would answer with what was there before.
-    pub(super) async fn is_confirmed(&self) -> bool {
-        self.is_first || self.disks.source.confirm(self.name()).await
+    /// Whether the disk was opened for this lease.
+    pub(super) const fn is_first(&self) -> bool {
+        self.is_first
     }
 
-    /// Resolves when the disk that was opened for this lease is another server's (`true`) or closed.
+    /// Which disk it is, where its storage fences its servers.
+    pub(super) fn identity(&self) -> Option<DiskIdentity> {
+        self.disks.source.fence()?;
+        let identity = self.disk().identity()?.as_str().parse().ok()?;
+        Some(DiskIdentity {
+            identity: Some(identity),
+            incarnation: Some(self.opened.incarnation),
+            // As many as have the name of its client.
+            writers: Some(WriterPolicy::Many),
+            is_fenced: true,
+        })
+    }
+
+    /// Whether the disk still is this server's: one that was lost and does not know it yet would answer with what was there before.
+    pub(super) async fn confirm(&self) -> Result<bool, CannotOpen> {
+        match self.disks.source.fence() {
+            Some(_) if self.is_evicted() => Ok(false),
+            Some(fence) => fence.confirm(self.name()).await,
+            None => Ok(true),
+        }
+    }
+
+    /// Another server has the disk. Whether that was not known.
+    pub(super) fn lose(&self) -> bool {
+        self.disks.table().lose(&self.opened)
+    }
+
+    /// For the lease that the disk was opened for: resolves when another server has it, which was not known before (`true`), or it is
+    /// closed.
     pub(super) fn lost(&self) -> Option<ClientFuture<'static, bool>> {
-        let source = &self.disks.source;
-        self.is_first.then(|| source.lost(self.name())).flatten()
+        let fence = self.disks.source.fence().filter(|_| self.is_first)?;
+        let lost = fence.lost(self.name());
+        let (disks, opened) = (Arc::downgrade(&self.disks), Arc::downgrade(&self.opened));
+        Some(Box::pin(async move {
+            let is_another = lost.await;
+            let found = disks.upgrade().zip(opened.upgrade());
+            is_another && found.is_some_and(|(disks, opened)| disks.table().lose(&opened))
+        }))
     }
 
     /// Connections of the client that wait for the disk only.
@@ -326,6 +364,8 @@ async fn close(opened: &OpenDisk, limit: Duration) -> Result<(), NotClosed> {
         opened.disk.flush().await
     };
     match engine::clock::timeout(limit, work).await {
+        // Its client is at the server that has it.
+        Ok(Err(error)) if error.fenced().is_some() => Ok(()),
         Ok(done) => done.map_err(NotClosed::Flush),
         Err(_) => Err(NotClosed::Timeout(limit)),
     }

@@ -44,6 +44,19 @@ pub struct ClientDiskFigures {
     pub is_older: bool,
 }
 
+/// Disks that several servers have, with a storage that fences them: when [`DiskPerClient::open`] returns, no other server changes the
+/// disk, and what one flushed is there. Such a disk has an identity ([`block::BlockDevice::identity`]), the same on each server.
+pub trait DiskFence: Debug + Send + Sync {
+    /// Resolves when the disk of `name`, which is open, is another server's (`true`) or closed. It does not keep the disk open.
+    fn lost(&self, name: &ClientName) -> ClientFuture<'static, bool>;
+
+    /// Whether the disk of `name`, which is open, still is this server's: no other one had opened it at a moment after the call.
+    ///
+    /// # Errors
+    /// The storage does not answer.
+    fn confirm<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, Result<bool, CannotOpen>>;
+}
+
 /// Opens the disks of an export's clients.
 pub trait DiskPerClient: Debug + Send + Sync {
     /// What each client's disk is before it is opened.
@@ -62,16 +75,9 @@ pub trait DiskPerClient: Debug + Send + Sync {
     /// an open disk.
     fn open<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, Result<Node, CannotOpen>>;
 
-    /// Resolves when the disk of `name`, which is open, is another server's (`true`) or closed. It does not keep the disk open.
-    /// `None` where no other server can open it.
-    fn lost(&self, _name: &ClientName) -> Option<ClientFuture<'static, bool>> {
+    /// Where other servers have the same disks: how this one learns that it lost one. `None` where no other server can open them.
+    fn fence(&self) -> Option<&dyn DiskFence> {
         None
-    }
-
-    /// Whether the disk of `name`, which is open, still is this server's: no other one had opened it at a moment after the call.
-    /// True where no other server can open it.
-    fn confirm<'a>(&'a self, _name: &'a ClientName) -> ClientFuture<'a, bool> {
-        Box::pin(async { true })
     }
 
     /// The disk of `name` was closed.

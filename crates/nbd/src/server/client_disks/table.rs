@@ -14,6 +14,8 @@ use super::client_name::ClientName;
 pub(in crate::server) struct OpenDisk {
     pub(super) name: ClientName,
     pub(super) disk: Node,
+    /// Another one for each opening.
+    pub(super) incarnation: u64,
     /// Connections that are over but for requests that the disk has not answered.
     pub(super) leaving: InFlight,
 }
@@ -28,6 +30,8 @@ enum DiskSlot {
         connections: usize,
         /// No other connection may use it: its client is to leave it.
         is_evicted: bool,
+        /// Nor this: another server has the disk.
+        is_lost: bool,
     },
     /// Its client lost its connections, and may come back.
     Left { until: Instant },
@@ -75,6 +79,7 @@ impl ClientDiskTable {
                 opened,
                 connections,
                 is_evicted: false,
+                is_lost: false,
             }) => {
                 *connections += 1;
                 return JoinDecision::Join(opened.clone());
@@ -97,6 +102,7 @@ impl ClientDiskTable {
             opened: opened.clone(),
             connections: 1,
             is_evicted: false,
+            is_lost: false,
         };
         self.slots.insert(opened.name.clone(), slot);
     }
@@ -132,10 +138,20 @@ impl ClientDiskTable {
         }
     }
 
+    /// Another server has a disk that was opened here. False if that was known, or it is closed.
+    pub(super) fn lose(&mut self, lost: &Arc<OpenDisk>) -> bool {
+        match self.slots.get_mut(&lost.name) {
+            Some(DiskSlot::Open {
+                opened, is_lost, ..
+            }) if Arc::ptr_eq(opened, lost) => !std::mem::replace(is_lost, true),
+            _ => false,
+        }
+    }
+
     /// Whether the client of that name is to leave its disk.
     pub(super) fn is_evicted(&self, name: &ClientName) -> bool {
         let slot = self.slots.get(name);
-        matches!(slot, Some(DiskSlot::Open { is_evicted, .. }) if *is_evicted)
+        matches!(slot, Some(DiskSlot::Open { is_evicted, is_lost, .. }) if *is_evicted || *is_lost)
     }
 
     /// Takes the slot, if its disk is closed.
@@ -196,13 +212,16 @@ mod tests {
         ClientName::Certificate(text.to_owned())
     }
 
-    fn open(table: &mut ClientDiskTable, who: &str, now: Instant) {
+    fn open(table: &mut ClientDiskTable, who: &str, now: Instant) -> Arc<OpenDisk> {
         assert!(matches!(table.join(&name(who), now), JoinDecision::Open));
-        table.opened(Arc::new(OpenDisk {
+        let opened = Arc::new(OpenDisk {
             name: name(who),
             disk: Arc::new(MemDisk::new(512)),
+            incarnation: 1,
             leaving: InFlight::new(),
-        }));
+        });
+        table.opened(opened.clone());
+        opened
     }
 
     #[test]
@@ -278,6 +297,20 @@ mod tests {
         assert!(matches!(table.join(&name("a"), now), JoinDecision::Join(_)));
         table.evict(&name("b"), true);
         assert!(matches!(table.join(&name("b"), now), JoinDecision::Open));
+    }
+
+    #[test]
+    fn a_disk_that_another_server_has_is_opened_again_when_its_connections_have_left() {
+        let (mut table, now) = (ClientDiskTable::default(), engine::clock::now());
+        let first = open(&mut table, "a", now);
+        assert!(table.lose(&first) && table.is_evicted(&name("a")));
+        assert!(!table.lose(&first), "it is known");
+        assert!(matches!(table.join(&name("a"), now), JoinDecision::Wait));
+        assert!(table.leave(&name("a")));
+        table.free(&name("a"), None, now);
+        open(&mut table, "a", now);
+        assert!(!table.lose(&first), "that is closed");
+        assert!(!table.is_evicted(&name("a")));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Exports that stand by: two servers of one disk with a storage that fences them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::{
@@ -21,53 +21,62 @@ use crate::server::{
 };
 
 const SIZE: u64 = 1 << 20;
-const BLOCK: Range = Range::new(0, 512);
+pub(super) const BLOCK: Range = Range::new(0, 512);
 
 /// What several servers reach.
 #[derive(Debug)]
-struct Storage {
+pub(super) struct Storage {
     disk: MemDisk,
     /// The opening that may write.
     owner: AtomicU64,
     /// An opening finds by itself that it was fenced.
-    notifies: AtomicBool,
+    notifies: bool,
     fenced: Notify,
 }
 
 impl Storage {
-    fn new() -> Arc<Self> {
+    pub(super) fn new(notifies: bool) -> Arc<Self> {
         Arc::new(Self {
             disk: MemDisk::new(SIZE),
             owner: AtomicU64::new(0),
-            notifies: AtomicBool::new(true),
+            notifies,
             fenced: Notify::new(),
         })
     }
 
     /// Another server, or this one, opens the disk.
-    fn open(&self) -> u64 {
+    pub(super) fn open(&self) -> u64 {
         let number = self.owner.fetch_add(1, Ordering::SeqCst) + 1;
-        if self.notifies.load(Ordering::SeqCst) {
+        if self.notifies {
             self.fenced.notify_waiters();
         }
         number
     }
 
-    fn openings(&self) -> u64 {
+    pub(super) fn openings(&self) -> u64 {
         self.owner.load(Ordering::SeqCst)
+    }
+
+    /// Resolves when an opening finds that it was fenced.
+    pub(super) async fn fenced(&self) {
+        self.fenced.notified().await;
+    }
+
+    pub(super) fn identity(&self) -> Option<Identity> {
+        self.disk.identity()
     }
 }
 
 /// The storage as one server has it open; for reading without a number.
 #[derive(Debug)]
-struct OpenedStorage {
+pub(super) struct OpenedStorage {
     storage: Arc<Storage>,
     number: Option<u64>,
     geometry: Geometry,
 }
 
 impl OpenedStorage {
-    fn new(storage: &Arc<Storage>, number: Option<u64>) -> Self {
+    pub(super) fn new(storage: &Arc<Storage>, number: Option<u64>) -> Self {
         let mut geometry = storage.disk.geometry().clone();
         geometry.read_only = number.is_none();
         Self {
@@ -175,7 +184,7 @@ impl StandbyOpening for StorageOpening {
     fn lost(&self) -> ClientFuture<'static, String> {
         let storage = self.storage.clone();
         Box::pin(async move {
-            storage.fenced.notified().await;
+            storage.fenced().await;
             "another server has it".to_owned()
         })
     }
@@ -205,14 +214,14 @@ fn standing_by<F: Future>(
     })
 }
 
-fn raw_address(target: &Target) -> std::net::SocketAddr {
+pub(super) fn raw_address(target: &Target) -> std::net::SocketAddr {
     let Address::Tcp { host, port } = &target.address else {
         panic!("it is a TCP address");
     };
     (host.parse::<std::net::IpAddr>().expect("an address"), *port).into()
 }
 
-async fn ours(target: &Target, mode: AccessMode) -> Result<Arc<Client>, ClientError> {
+pub(super) async fn ours(target: &Target, mode: AccessMode) -> Result<Arc<Client>, ClientError> {
     let config = ClientConfig {
         connections: 3,
         reconnect_for: Duration::from_secs(5),
@@ -243,7 +252,7 @@ async fn read(client: &Client) -> u8 {
 
 #[test]
 fn clients_that_only_read_take_nothing_over() {
-    let storage = Storage::new();
+    let storage = Storage::new(true);
     standing_by(&storage, |target, control| async move {
         let reader = ours(&target, AccessMode::Read).await.expect("it reads");
         assert_eq!(read(&reader).await, 0);
@@ -273,7 +282,7 @@ fn clients_that_only_read_take_nothing_over() {
 
 #[test]
 fn connections_of_one_client_open_the_disk_once() {
-    let storage = Storage::new();
+    let storage = Storage::new(true);
     standing_by(&storage, |target, control| async move {
         for _ in 0..2 {
             let client = ours(&target, AccessMode::Write).await.expect("it is free");
@@ -293,8 +302,7 @@ fn connections_of_one_client_open_the_disk_once() {
 /// Other clients get the end of the connection, and no error of a flush, after which they would have to give the disk up.
 #[test]
 fn a_request_to_a_disk_that_was_lost_has_no_answer() {
-    let storage = Storage::new();
-    storage.notifies.store(false, Ordering::SeqCst);
+    let storage = Storage::new(false);
     standing_by(&storage.clone(), |target, control| async move {
         let mut raw = RawClient::simple(raw_address(&target)).await;
         raw.assert_in_step().await;
@@ -310,7 +318,7 @@ fn a_request_to_a_disk_that_was_lost_has_no_answer() {
 
 #[test]
 fn clients_of_a_disk_that_was_lost_are_disconnected_and_take_it_over_again() {
-    let storage = Storage::new();
+    let storage = Storage::new(true);
     standing_by(&storage.clone(), |target, control| async move {
         let client = ours(&target, AccessMode::Write).await.expect("it is free");
         write(&client, 1).await.expect("it is open");
@@ -328,8 +336,7 @@ fn clients_of_a_disk_that_was_lost_are_disconnected_and_take_it_over_again() {
 /// A server that does not know yet that it was fenced would answer with what was there before.
 #[test]
 fn a_client_is_not_admitted_to_an_opening_that_was_fenced() {
-    let storage = Storage::new();
-    storage.notifies.store(false, Ordering::SeqCst);
+    let storage = Storage::new(false);
     standing_by(&storage.clone(), |target, control| async move {
         let mut first = RawClient::simple(raw_address(&target)).await;
         first.assert_in_step().await;

@@ -109,7 +109,7 @@ fn serve(place: &Place<'_>, volume: &str, nth: usize, port: u16) -> (Process, u1
     (server, port.trim().parse().expect("a port"))
 }
 
-async fn connect(uri: &str) -> Arc<Client> {
+pub(super) async fn connect(uri: &str) -> Arc<Client> {
     let config = ClientConfig {
         connections: 2,
         request_timeout: Duration::from_secs(3),
@@ -126,7 +126,7 @@ async fn connect(uri: &str) -> Arc<Client> {
 }
 
 /// Writes and flushes until so many flushes have succeeded; the longest time of a request, or of some that were made at once.
-async fn work(writer: &mut Writer, client: &Client, flushes: u64) -> Duration {
+pub(super) async fn work(writer: &mut Writer, client: &Client, flushes: u64) -> Duration {
     let (mut longest, until) = (Duration::ZERO, writer.flushes + flushes);
     while writer.flushes < until {
         for is_flush in [false, false, true] {
@@ -234,7 +234,7 @@ fn play(place: Place<'_>) -> Vec<Duration> {
     longest
 }
 
-fn assert_short(longest: &[Duration], about: &str) {
+pub(super) fn assert_short(longest: &[Duration], about: &str) {
     eprintln!("{about}: the longest request at each kill took {longest:?}");
     assert!(
         longest.iter().all(|took| *took < REQUEST_MAX),

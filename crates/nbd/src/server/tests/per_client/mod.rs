@@ -1,6 +1,7 @@
 //! Exports that give each client a disk of its own.
 
 mod ends;
+mod fence;
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -27,7 +27,8 @@ use bucket::{
     VolumeUri, delete, ensure_clone, list_clones, list_snapshots, origin, shares_store,
 };
 use nbd::server::{
-    CannotOpen, ClientDiskFigures, ClientFuture, ClientName, DiskPerClient, NamedBy, Nameless, Peer,
+    CannotOpen, ClientDiskFigures, ClientFuture, ClientName, DiskFence, DiskPerClient, NamedBy,
+    Nameless, Peer,
 };
 use nodes::{BlockSizeError, Blocks};
 
@@ -163,6 +164,11 @@ impl VolumeClones {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The clone of a client, if it is open.
+    fn volume(&self, name: &ClientName) -> Option<BucketVolume> {
+        self.known().get(name)?.volume.clone()
+    }
+
     fn place(&self, name: &ClientName) -> Result<BucketUri, BucketError> {
         below(&self.folder, &volume_of_client(name))
     }
@@ -194,6 +200,8 @@ impl VolumeClones {
         }
         let options = VolumeOptions {
             store: self.store.clone(),
+            // Its client goes on with another server when this one fails.
+            is_standby: true,
             ..VolumeOptions::default()
         };
         // Before it is opened: that takes a volume from the server that has it.
@@ -254,31 +262,8 @@ impl DiskPerClient for VolumeClones {
         Box::pin(async move { Ok(self.clone_of(name).await?) })
     }
 
-    fn lost(&self, name: &ClientName) -> Option<ClientFuture<'static, bool>> {
-        let failed = self.known().get(name)?.volume.as_ref()?.failed();
-        Some(Box::pin(async {
-            matches!(failed.await, VolumeFailure::Fenced)
-        }))
-    }
-
-    fn confirm<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, bool> {
-        Box::pin(async move {
-            let known = self
-                .known()
-                .get(name)
-                .and_then(|known| known.volume.clone());
-            let Some(volume) = known else {
-                return false;
-            };
-            match volume.confirm().await {
-                Ok(()) => true,
-                Err(BucketError::Failed { .. }) => false,
-                Err(error) => {
-                    tracing::warn!("{error}");
-                    false
-                }
-            }
-        })
+    fn fence(&self) -> Option<&dyn DiskFence> {
+        Some(self)
     }
 
     fn closed<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, ()> {
@@ -321,6 +306,31 @@ impl DiskPerClient for VolumeClones {
             is_older: false,
         };
         self.known().iter().map(figures).collect()
+    }
+}
+
+impl DiskFence for VolumeClones {
+    fn lost(&self, name: &ClientName) -> ClientFuture<'static, bool> {
+        let failed = self.volume(name).map(|volume| volume.failed());
+        Box::pin(async {
+            match failed {
+                Some(failed) => matches!(failed.await, VolumeFailure::Fenced),
+                None => false,
+            }
+        })
+    }
+
+    fn confirm<'a>(&'a self, name: &'a ClientName) -> ClientFuture<'a, Result<bool, CannotOpen>> {
+        Box::pin(async move {
+            let Some(volume) = self.volume(name) else {
+                return Ok(false);
+            };
+            match volume.confirm().await {
+                Ok(()) => Ok(true),
+                Err(BucketError::Failed { .. }) => Ok(false),
+                Err(error) => Err(CloneRefusal::from(error).into()),
+            }
+        })
     }
 }
 
