@@ -3,6 +3,7 @@
 mod cache;
 mod clones;
 mod collector;
+mod cost;
 mod kills;
 mod standby;
 
