@@ -12,6 +12,8 @@ use std::time::Duration;
 use attach::{CacheCounts, DiskSupervisor};
 use bucket::{StoreOperation, StorePrices, VolumeCost, VolumeFigures};
 use indicatif::{HumanBytes, HumanCount, HumanDuration};
+use lab::doctor::{AnsweredRequests, StoreReading};
+use lab::units::Nanos;
 
 /// What their stores charge, for all volumes of the process: once, so that a counter of costs never jumps.
 static PRICES: OnceLock<StorePrices> = OnceLock::new();
@@ -37,6 +39,27 @@ pub(crate) fn figures() -> Vec<VolumeFigures> {
 #[cfg(not(feature = "bucket"))]
 pub(crate) const fn figures() -> Vec<VolumeFigures> {
     Vec::new()
+}
+
+/// What was requested of the store of the volume with this URI, by all its handles, for the doctor; none where it is not open.
+pub(crate) fn store_reading(volumes: &[VolumeFigures], uri: &str) -> Option<StoreReading> {
+    let mut handles = volumes.iter().filter(|volume| volume.uri == uri);
+    let mut all = handles.next()?.clone();
+    handles.for_each(|other| all.add(other));
+    let of = |operation| {
+        let mut found = all.operations.iter();
+        let found = found.find(|figures| figures.operation == operation);
+        found.map_or_else(AnsweredRequests::default, |figures| AnsweredRequests {
+            requests: figures.requests,
+            time: Nanos(figures.nanos),
+        })
+    };
+    Some(StoreReading {
+        volume: uri.to_owned(),
+        get: of(StoreOperation::Get),
+        put: of(StoreOperation::Put),
+        cache: None,
+    })
 }
 
 /// A line for a status.

@@ -4,6 +4,7 @@ mod cache;
 mod clones;
 mod collector;
 mod cost;
+mod doctor;
 mod kills;
 mod standby;
 
