@@ -6,6 +6,7 @@ mod collector;
 mod cost;
 mod doctor;
 mod kills;
+mod lab_plan;
 mod standby;
 
 use std::path::Path;
