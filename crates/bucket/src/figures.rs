@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::prices::{Decimal, VolumeCost};
+
 /// Kinds of requests, as stores charge for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,6 +64,15 @@ pub struct VolumeFigures {
     pub received: u64,
     /// Data that was sent, bytes.
     pub sent: u64,
+    /// Time since it was opened, milliseconds.
+    #[serde(default)]
+    pub open_ms: u64,
+    /// Requests of all kinds, the mean since it was opened.
+    #[serde(default)]
+    pub requests_per_second: Decimal,
+    /// What that cost, where the prices of the store are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<VolumeCost>,
     /// One of each kind, in the order of [`StoreOperation::ALL`].
     pub operations: Vec<OperationFigures>,
 }
@@ -75,6 +86,12 @@ impl VolumeFigures {
         self.unwritten += other.unwritten;
         self.received += other.received;
         self.sent += other.sent;
+        self.open_ms = self.open_ms.max(other.open_ms);
+        self.requests_per_second = self.requests_per_second.plus(other.requests_per_second);
+        match (&mut self.cost, &other.cost) {
+            (Some(own), Some(other)) => own.add(other),
+            (own, other) => *own = own.take().or_else(|| other.clone()),
+        }
         for (own, other) in self.operations.iter_mut().zip(&other.operations) {
             own.requests += other.requests;
             own.failures += other.failures;

@@ -11,7 +11,7 @@
 //! * `create()`, `status()`, `grow()`, `check()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`, `ensure_clone()`, `list_clones()`, `origin()`
 //!   are the commands.
 //! * `volume_figures()` has what the open volumes of the process requested of their stores.
-//! * `format/`, `figures`, `run_map`, `dirty`, `flush_plan`, `read_plan` and `collection_plan` are pure.
+//! * `format/`, `figures`, `prices`, `run_map`, `dirty`, `flush_plan`, `read_plan` and `collection_plan` are pure.
 //!
 //! # Invariants
 //!
@@ -49,6 +49,7 @@ mod error;
 mod figures;
 mod flush_plan;
 mod format;
+mod prices;
 mod read_plan;
 mod run_map;
 #[cfg(feature = "store")]
@@ -75,6 +76,7 @@ pub use self::figures::{OperationFigures, StoreOperation, VolumeFigures};
 pub use self::format::{
     CollectionFormatError, EntryFormatError, HeaderFormatError, MetaFormatError,
 };
+pub use self::prices::{Decimal, StorePrices, VolumeCost};
 pub use self::snapshot_name::{SnapshotName, SnapshotNameError, SnapshotUri, VolumeUri};
 #[cfg(feature = "store")]
 pub use self::store::{StoreOptions, shares_store};

@@ -6,21 +6,60 @@
 //!   process ends.
 
 use std::pin::Pin;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use attach::{CacheCounts, DiskSupervisor};
-use bucket::{StoreOperation, VolumeFigures};
-use indicatif::{HumanBytes, HumanCount};
+use bucket::{StoreOperation, StorePrices, VolumeCost, VolumeFigures};
+use indicatif::{HumanBytes, HumanCount, HumanDuration};
+use lab::doctor::{AnsweredRequests, StoreReading};
+use lab::units::Nanos;
 
-/// What they have requested of their stores.
+/// What their stores charge, for all volumes of the process: once, so that a counter of costs never jumps.
+static PRICES: OnceLock<StorePrices> = OnceLock::new();
+
+/// Sets the prices, at the start.
+pub(crate) fn set_prices(prices: Option<StorePrices>) {
+    if let Some(prices) = prices {
+        PRICES.get_or_init(|| prices);
+    }
+}
+
+/// What they have requested of their stores, and what that cost where prices are set.
 #[cfg(feature = "bucket")]
 pub(crate) fn figures() -> Vec<VolumeFigures> {
-    bucket::volume_figures()
+    let mut volumes = bucket::volume_figures();
+    for volume in &mut volumes {
+        volume.cost = PRICES.get().map(|prices| prices.cost(volume));
+    }
+    volumes
 }
 
 /// There are none.
 #[cfg(not(feature = "bucket"))]
 pub(crate) const fn figures() -> Vec<VolumeFigures> {
     Vec::new()
+}
+
+/// What was requested of the store of the volume with this URI, by all its handles, for the doctor; none where it is not open.
+pub(crate) fn store_reading(volumes: &[VolumeFigures], uri: &str) -> Option<StoreReading> {
+    let mut handles = volumes.iter().filter(|volume| volume.uri == uri);
+    let mut all = handles.next()?.clone();
+    handles.for_each(|other| all.add(other));
+    let of = |operation| {
+        let mut found = all.operations.iter();
+        let found = found.find(|figures| figures.operation == operation);
+        found.map_or_else(AnsweredRequests::default, |figures| AnsweredRequests {
+            requests: figures.requests,
+            time: Nanos(figures.nanos),
+        })
+    };
+    Some(StoreReading {
+        volume: uri.to_owned(),
+        get: of(StoreOperation::Get),
+        put: of(StoreOperation::Put),
+        cache: None,
+    })
 }
 
 /// A line for a status.
@@ -37,12 +76,36 @@ pub(crate) fn line(volume: &VolumeFigures) -> String {
         0 => String::new(),
         bytes => format!(", {} not there yet", HumanBytes(bytes)),
     };
-    format!(
-        "volume {}: requests {}; {} from the store, {} to it{unwritten}",
+    let mut line = format!(
+        "volume {}: requests {} ({}/s); {} from the store, {} to it{unwritten}",
         volume.uri,
         requests.join(", "),
+        volume.requests_per_second,
         HumanBytes(volume.received),
         HumanBytes(volume.sent),
+    );
+    if let Some(cost) = &volume.cost {
+        line.push_str("\n  ");
+        line.push_str(&cost_line(cost, Duration::from_millis(volume.open_ms)));
+    }
+    line
+}
+
+fn cost_line(cost: &VolumeCost, open: Duration) -> String {
+    let class = |name, requests, of| format!("{of} for {} {name}", HumanCount(requests));
+    format!(
+        "estimated cost {total} {currency} in {}: {}, {}, {} for egress; {} {currency} a month at this rate, without storage",
+        HumanDuration(open),
+        class(
+            "PUT, COPY, POST, LIST",
+            cost.put_class_requests,
+            cost.put_class
+        ),
+        class("GET and others", cost.get_class_requests, cost.get_class),
+        cost.egress,
+        cost.per_month,
+        total = cost.total,
+        currency = cost.currency,
     )
 }
 
@@ -97,7 +160,7 @@ impl DiskSupervisor for AttachedVolumes {
 
 #[cfg(test)]
 mod tests {
-    use bucket::OperationFigures;
+    use bucket::{Decimal, OperationFigures};
 
     use super::*;
 
@@ -116,14 +179,24 @@ mod tests {
             unwritten: 0,
             received: 3 << 20,
             sent: 4096,
+            open_ms: 3_600_000,
+            requests_per_second: Decimal::per_second(1207, 3_600_000),
+            cost: None,
             operations: vec![
                 of(StoreOperation::Get, 1200),
                 of(StoreOperation::Put, 7),
                 of(StoreOperation::List, 0),
             ],
         };
-        let expected = "volume s3://disks/lab/root: requests 1,200 get, 7 put; 3.00 MiB from the store, 4.00 KiB to it";
+        let expected = "volume s3://disks/lab/root: requests 1,200 get, 7 put (0.335278/s); 3.00 MiB from the store, 4.00 KiB to it";
         assert_eq!(line(&volume), expected);
+        let prices = "currency = 'USD'\nput_per_1000 = 0.005\nget_per_1000 = 0.0004\negress_per_gib = 0.1024";
+        let prices: StorePrices = toml::from_str(prices).expect("prices");
+        volume.cost = Some(prices.cost(&volume));
+        let cost = "estimated cost 0.000815 USD in 60 minutes: 0.000035 for 7 PUT, COPY, POST, LIST, 0.00048 for 1,200 GET and others, \
+                    0.0003 for egress; 0.59495 USD a month at this rate, without storage";
+        assert_eq!(line(&volume), format!("{expected}\n  {cost}"));
+        volume.cost = None;
         volume.unwritten = 512 << 10;
         assert_eq!(
             line(&volume),

@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -36,8 +37,9 @@ struct OperationCounts {
 }
 
 /// What was requested of a store.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RequestCounts {
+    since: Instant,
     get: OperationCounts,
     put: OperationCounts,
     list: OperationCounts,
@@ -46,7 +48,27 @@ pub(crate) struct RequestCounts {
     sent: AtomicU64,
 }
 
+impl Default for RequestCounts {
+    fn default() -> Self {
+        Self {
+            since: clock::now(),
+            get: OperationCounts::default(),
+            put: OperationCounts::default(),
+            list: OperationCounts::default(),
+            delete: OperationCounts::default(),
+            received: AtomicU64::default(),
+            sent: AtomicU64::default(),
+        }
+    }
+}
+
 impl RequestCounts {
+    /// Time since they began, milliseconds.
+    pub(crate) fn open_ms(&self) -> u64 {
+        let open = clock::now().saturating_duration_since(self.since);
+        u64::try_from(open.as_millis()).unwrap_or(u64::MAX)
+    }
+
     const fn of(&self, operation: StoreOperation) -> &OperationCounts {
         match operation {
             StoreOperation::Get => &self.get,

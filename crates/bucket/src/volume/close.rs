@@ -14,6 +14,7 @@ use super::index::IndexHandle;
 use super::{BucketVolume, VolumeShared};
 use crate::error::{BucketError, VolumeFailure};
 use crate::figures::VolumeFigures;
+use crate::prices::Decimal;
 
 /// How long all volumes of a process may take to be closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -153,6 +154,9 @@ impl VolumeShared {
             (memory.failure().map(ToString::to_string), memory.cost())
         };
         let (received, sent) = self.access.requests.bytes();
+        let operations = self.access.requests.figures();
+        let requests = operations.iter().map(|one| one.requests).sum();
+        let open_ms = self.access.requests.open_ms();
         VolumeFigures {
             uri: self.access.uri.clone(),
             is_writer: self.is_writer(),
@@ -160,7 +164,10 @@ impl VolumeShared {
             unwritten,
             received,
             sent,
-            operations: self.access.requests.figures(),
+            open_ms,
+            requests_per_second: Decimal::per_second(requests, open_ms),
+            cost: None,
+            operations,
         }
     }
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use block::Node;
-use lab::doctor::ServedReading;
+use lab::doctor::{ServedReading, StoreReading};
 
 use crate::DriverError;
 
@@ -17,6 +17,9 @@ pub type Opened = Pin<Box<dyn Future<Output = Result<Node, DriverError>>>>;
 pub trait OpenDisk: fmt::Debug {
     /// Opens it, exports over so many connections. Called on the engine.
     fn open(&self, connections: usize) -> Opened;
+
+    /// What the volumes on object stores that are open in this process have requested of their stores.
+    fn stores(&self) -> Vec<StoreReading>;
 }
 
 /// Reads disk expressions.

@@ -1,6 +1,6 @@
 //! A disk of this machine: a file, a device, or what an expression makes of some.
 
-use lab::doctor::{Examination, Stage, Substitution};
+use lab::doctor::{Examination, ServedUse, Stage, Substitution};
 
 use super::disk::ExaminedDisk;
 use super::export::{begun, busy, generator, queue, settle};
@@ -28,6 +28,12 @@ pub(super) fn examine(
     let first = measure(session, &opening, &how(depth))?;
     first.check_window(session, &named.text)?;
     e.rate = first.rate;
+    if !first.stores.is_empty() {
+        e.served = Some(ServedUse {
+            stores: first.stores.clone(),
+            ..ServedUse::default()
+        });
+    }
     let deeper = queue(session, &mut e, |depth| {
         forget(named);
         Ok(measure(session, &opening, &how(depth))?.rate)

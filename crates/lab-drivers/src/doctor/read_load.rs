@@ -16,7 +16,7 @@ use std::time::Duration;
 use block::{IoError, Node, Range};
 use engine::clock;
 use futures_util::future::join_all;
-use lab::doctor::{CpuUse, DoctorJob, cpu};
+use lab::doctor::{CpuUse, DoctorJob, StoreReading, StoreUse, cpu};
 use lab::plan::Pattern;
 use lab::units::{Bytes, Nanos, Rate};
 use nodes::{File, Null};
@@ -90,6 +90,8 @@ pub(super) struct ReadResult {
     pub(super) server: Option<CpuUse>,
     /// What new connections took meanwhile.
     pub(super) probed: ProbeTimes,
+    /// The stores of volumes that are open in this process.
+    pub(super) stores: Vec<StoreUse>,
 }
 
 impl ReadResult {
@@ -118,7 +120,11 @@ pub(super) fn measure(
         let work = async {
             let disk = open(session, opening).await?;
             let run = Run::new(disk, measure);
-            let measured = run.measured(measure).await;
+            let stores = || match opening {
+                Opening::Disk(disk) => disk.opener.stores(),
+                _ => Vec::new(),
+            };
+            let measured = run.measured(measure, &stores).await;
             measured.map_err(|error| DriverError::new(format!("cannot read: {error}")))
         };
         let mut work = Box::pin(work);
@@ -204,12 +210,16 @@ impl Run {
         }
     }
 
-    async fn measured(&self, measure: &Measure) -> Result<ReadResult, IoError> {
+    async fn measured(
+        &self,
+        measure: &Measure,
+        stores: &dyn Fn() -> Vec<StoreReading>,
+    ) -> Result<ReadResult, IoError> {
         let start = clock::now();
         self.completed.set(start);
         let end = start + measure.time;
         let workers = join_all((0..self.job.depth).map(|_| self.work(end)));
-        let watched = self.watch(measure, start);
+        let watched = self.watch(measure, start, stores);
         let (done, watched) = futures_util::future::join(workers, watched).await;
         done.into_iter().collect::<Result<Vec<()>, _>>()?;
         let Watched {
@@ -232,6 +242,7 @@ impl Run {
             client: last.own.since(&first.own, elapsed),
             server: last.server.since(&first.server, elapsed),
             probed,
+            stores: StoreUse::between(&first.stores, &last.stores, elapsed),
         })
     }
 
@@ -268,10 +279,15 @@ impl Run {
         Ok(())
     }
 
-    async fn watch(&self, measure: &Measure, start: std::time::Instant) -> Watched {
+    async fn watch(
+        &self,
+        measure: &Measure,
+        start: std::time::Instant,
+        stores: &dyn Fn() -> Vec<StoreReading>,
+    ) -> Watched {
         let ramp = measure.time.mul_f64(RAMP);
         clock::sleep(ramp).await;
-        let first = self.look(measure);
+        let first = self.look(measure, stores());
         let end = start + measure.time;
         let probed = match measure.probe {
             Some(address) => probe_until(address, true, end).await,
@@ -281,13 +297,14 @@ impl Run {
         until.as_mut().await;
         Watched {
             first,
-            last: self.look(measure),
+            last: self.look(measure, stores()),
             probed,
         }
     }
 
-    fn look(&self, measure: &Measure) -> LoadCounters {
+    fn look(&self, measure: &Measure, stores: Vec<StoreReading>) -> LoadCounters {
         LoadCounters {
+            stores,
             at: clock::now(),
             read: self.read.get(),
             completed: self.completed.get(),
@@ -305,6 +322,7 @@ struct Watched {
 }
 
 struct LoadCounters {
+    stores: Vec<StoreReading>,
     at: std::time::Instant,
     read: u64,
     completed: std::time::Instant,

@@ -12,7 +12,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::server_report::TOGETHER_MAX;
-use super::{ClientUse, CpuUse, Examination, Quota, ServedUse, Stage};
+use super::{ClientUse, CpuUse, Examination, Quota, ServedUse, Stage, StoreUse};
+use crate::plan::Direction;
 use crate::units::Rate;
 
 use super::verdict::NEAR;
@@ -52,6 +53,13 @@ pub enum Cause {
         is_remote: bool,
         /// What the disk would carry if that member were as fast as the next slowest, where it is known.
         without: Option<Rate>,
+    },
+    /// Requests wait for an object store.
+    Store {
+        /// What it did meanwhile.
+        store: StoreUse,
+        /// Which way the bytes go.
+        direction: Direction,
     },
 }
 
@@ -96,6 +104,9 @@ impl Cause {
                 without: None,
             });
         }
+        if let Some(store) = Self::of_store(examination) {
+            return Some(store);
+        }
         let is_near = |rate: Rate| examination.rate.0 >= rate.0 * NEAR;
         served.stripe_rate().filter(|rate| is_near(*rate))?;
         let (slow, next) = served.slow_disk()?;
@@ -103,6 +114,16 @@ impl Cause {
             name: slow.name.clone(),
             is_remote: false,
             without: Some(Rate(next.0 * served.stripe.len() as f64)),
+        })
+    }
+
+    /// The store that requests wait for.
+    pub(super) fn of_store(examination: &Examination) -> Option<Self> {
+        let direction = examination.job.direction;
+        let store = examination.served.as_ref()?.busy_store(direction)?;
+        Some(Self::Store {
+            store: store.clone(),
+            direction,
         })
     }
 
@@ -140,6 +161,7 @@ impl Cause {
                 true => format!("the remote member {name}"),
                 false => format!("the slow member {name}"),
             }),
+            Self::Store { store, direction } => Some(store.noun(*direction)),
             Self::Computes | Self::Starved | Self::Quota(_) => None,
         }
     }
@@ -176,6 +198,7 @@ impl Cause {
                 ),
                 false => format!("Replace {name} by a disk that is as fast as the others."),
             }),
+            Self::Store { store, direction } => Some(store.advice(*direction)),
         }
     }
 }

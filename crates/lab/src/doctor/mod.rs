@@ -44,6 +44,7 @@ pub mod load;
 mod readahead;
 mod server_report;
 mod stage;
+mod store_use;
 mod suspects;
 mod text;
 mod verdict;
@@ -63,6 +64,7 @@ pub use server_report::{
     OwnClients, ServedReading, ServedUse, StripeMember,
 };
 pub use stage::Stage;
+pub use store_use::{CacheReads, StoreReading, StoreRequests, StoreUse};
 pub use text::text;
 pub use verdict::{NextBottleneck, Verdict, VerdictBasis, diagnose};
 pub use wire::BareWire;

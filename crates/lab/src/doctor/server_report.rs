@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::{StoreReading, StoreUse};
 use crate::plan::Direction;
 use crate::units::{Nanos, Rate, SECOND};
 
@@ -55,6 +56,9 @@ pub struct ExportReading {
     pub clients: Vec<ClientReading>,
     /// The members of its array, where it is one.
     pub members: Vec<MemberReading>,
+    /// The stores of the volumes that its disk is made of.
+    #[serde(default)]
+    pub stores: Vec<StoreReading>,
 }
 
 /// A client, and the bytes that it moved since it connected.
@@ -149,6 +153,9 @@ pub struct ServedUse {
     /// The disks of a stripe, each by itself.
     #[serde(default)]
     pub stripe: Vec<StripeMember>,
+    /// The stores of the volumes that its disk is made of.
+    #[serde(default)]
+    pub stores: Vec<StoreUse>,
     /// Whether the disk is in files: what is measured of it next to other clients is what they leave.
     #[serde(default)]
     pub has_files: bool,
@@ -297,6 +304,7 @@ impl ServedReading {
             others,
             members: members.collect(),
             stripe: Vec::new(),
+            stores: StoreUse::between(&earlier.stores, &target.stores, elapsed),
             has_files: !target.files.is_empty(),
         })
     }

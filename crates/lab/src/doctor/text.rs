@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Examination, Verdict, wording};
+use super::{Cause, Examination, Verdict, wording};
 use crate::units::{Rate, significant};
 
 /// The whole answer.
@@ -100,6 +100,14 @@ fn table(examination: &Examination, verdict: &Verdict) -> String {
             false => format!("over {}", shown(least.rate)),
         };
         row(&mut out, mark, part.name(), &rate, &reason);
+    }
+    let stores = examination.served.iter();
+    for store in stores.flat_map(|served| &served.stores) {
+        let is_cause =
+            matches!(&verdict.cause, Some(Cause::Store { store: of, .. }) if of == store);
+        let mark = if is_cause { '>' } else { ' ' };
+        let (time, how) = store.row(examination.job.direction);
+        row(&mut out, mark, "store", &time, &how);
     }
     for sub in &examination.substitutions {
         row(&mut out, ' ', "instead", &shown(sub.rate), &sub.by);

@@ -169,6 +169,13 @@ impl<'a> Analysis<'a> {
         if is_full && !wire::has_room(self.examination) {
             return (vec![Stage::Wire], VerdictBasis::Sign);
         }
+        // More requests at once help against any wait.
+        if self.waits_for_store() {
+            return match self.is_server_busy() {
+                true => (vec![Stage::Server, Stage::Disk], VerdictBasis::Undecided),
+                false => (vec![Stage::Disk], VerdictBasis::Sign),
+            };
+        }
         // The advice was tried, and helps.
         if self.is_short_of_requests() {
             return (vec![Stage::Queue], VerdictBasis::Bound);
@@ -264,6 +271,15 @@ impl<'a> Analysis<'a> {
         served.is_some_and(|served| served.full_member(direction).is_some())
     }
 
+    /// Whether most reads wait for an object store.
+    fn waits_for_store(&self) -> bool {
+        let served = self.examination.served.as_ref();
+        let is_there = self.examination.way.contains(&Stage::Disk);
+        is_there
+            && !self.ruled_out.contains(&Stage::Disk)
+            && served.is_some_and(|served| served.awaited_store(&self.examination.job).is_some())
+    }
+
     /// Whether a thread of the server has work for most of the time. Requests queue for it, too, and wait as long as they
     /// would for a member: the server's report does not distinguish them.
     fn is_server_busy(&self) -> bool {
@@ -320,6 +336,9 @@ impl<'a> Analysis<'a> {
         };
         if *only == Stage::Disk {
             return Cause::of_disk(self.examination);
+        }
+        if *only == Stage::Flush {
+            return Cause::of_store(self.examination);
         }
         match (&self.bound_of(*only)?.evidence, ground) {
             (Evidence::Busy(_), VerdictBasis::Elimination) if *only == Stage::Server => {

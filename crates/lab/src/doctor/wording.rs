@@ -95,7 +95,10 @@ pub(super) fn evidence(
     {
         lines.push(reached(judged.examination.rate, bound));
     }
-    if limiter.contains(&Stage::Disk) {
+    if [Stage::Disk, Stage::Flush]
+        .iter()
+        .any(|part| limiter.contains(part))
+    {
         let served = judged.examination.served.as_ref();
         lines.extend(
             served
@@ -137,7 +140,9 @@ fn served_by(judged: &Analysis<'_>, served: &ServedUse) -> Vec<String> {
             "Each of the {count} disks of the stripe gets the same part: {name} carries {rate}, and the next slowest {next}."
         )
     });
-    others.chain(member).chain(disk).collect()
+    let store = served.busy_store(job.direction);
+    let store = store.map(|store| store.evidence(job));
+    others.chain(member).chain(store).chain(disk).collect()
 }
 
 /// How long a request takes at a member, against one alone.

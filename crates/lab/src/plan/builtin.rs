@@ -3,7 +3,7 @@
 use super::Plan;
 use crate::LabError;
 
-const PLANS: [(&str, &str); 21] = [
+const PLANS: [(&str, &str); 22] = [
     ("quick", include_str!("quick.toml")),
     ("raspi-nbd", include_str!("plans/raspi-nbd.toml")),
     ("layers", include_str!("plans/layers.toml")),
@@ -25,6 +25,7 @@ const PLANS: [(&str, &str); 21] = [
     ("wire-speeds", include_str!("plans/wire-speeds.toml")),
     ("clients", include_str!("plans/clients.toml")),
     ("replay", include_str!("plans/replay.toml")),
+    ("object-stores", include_str!("plans/object-stores.toml")),
 ];
 
 /// The plan of this name.

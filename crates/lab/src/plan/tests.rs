@@ -103,10 +103,11 @@ fn every_row_of_the_studies_has_a_plan_that_says_what_it_repeats() {
         "wire-speeds",
         "clients",
         "replay",
+        "object-stores",
     ];
     assert_eq!(names, wanted);
     for plan in list().unwrap() {
-        let asked_by_nobody = ["quick", "queue-depth", "connections"];
+        let asked_by_nobody = ["quick", "queue-depth", "connections", "object-stores"];
         let silent = asked_by_nobody.contains(&plan.name.as_str());
         assert_eq!(plan.repeats.is_none(), silent, "{}", plan.name);
     }

@@ -1,15 +1,18 @@
 //! `outboard bucket …`: volumes on object stores.
 
 use bucket::{
-    BucketError, BucketSnapshot, BucketUri, CheckOptions, CheckReport, GcOptions, GcReport,
-    SnapshotName, SnapshotOptions, SnapshotUri, StoreOptions, VolumeStatus, check, create,
-    create_clone, create_snapshot, delete, delete_snapshot, gc, grow, list_snapshots, status,
+    BucketError, BucketSnapshot, BucketUri, CheckOptions, CheckReport, Decimal, GcOptions,
+    GcReport, SnapshotName, SnapshotOptions, SnapshotUri, StoreOptions, StorePrices, VolumeStatus,
+    check, create, create_clone, create_snapshot, delete, delete_snapshot, gc, grow,
+    list_snapshots, status,
 };
 use clap::Subcommand;
 use indicatif::HumanBytes;
+use serde::Serialize;
 use std::path::PathBuf;
 
 use crate::commands::inspect::on_the_engine;
+use crate::config;
 use crate::failure::Failure;
 use crate::graph::ByteSize;
 use crate::output::{Format, columns};
@@ -20,7 +23,7 @@ pub(crate) enum Command {
     /// Create a volume
     Create(SizeArgs),
     /// Show what a volume holds, and what it takes in its store
-    Status(BucketTarget),
+    Status(StatusArgs),
     /// Make a volume larger, also while it is served
     Grow(SizeArgs),
     /// Delete a volume and all its objects
@@ -102,6 +105,17 @@ pub(crate) struct CloneArgs {
     store: StoreArgs,
 }
 
+/// A volume, and the prices of its store.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    target: BucketTarget,
+
+    /// Estimate what its storage costs by the [store_prices] of this file
+    #[arg(long, value_name = "FILE")]
+    store_prices: Option<PathBuf>,
+}
+
 /// A volume and a size.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SizeArgs {
@@ -169,10 +183,10 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
                 format!("{}: a volume of {}", created.uri, ByteSize(created.size))
             })
         }
-        Command::Status(target) => {
-            let status = status(&target.uri, &target.options())
-                .await
-                .map_err(failed)?;
+        Command::Status(args) => {
+            let prices = config::store_prices(args.store_prices.as_deref())?;
+            let status = status(&args.target.uri, &args.target.options()).await;
+            let status = PricedStatus::new(status.map_err(failed)?, prices.as_ref());
             format.print(&status, || status_text(&status))
         }
         Command::Grow(args) => {
@@ -291,7 +305,38 @@ fn failed(error: BucketError) -> Failure {
     }
 }
 
-fn status_text(status: &VolumeStatus) -> String {
+/// A status and what the store of the volume costs.
+#[derive(Debug, Serialize)]
+struct PricedStatus {
+    #[serde(flatten)]
+    status: VolumeStatus,
+    /// In a month, with its currency, where prices are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage_cost: Option<StorageCost>,
+}
+
+#[derive(Debug, Serialize)]
+struct StorageCost {
+    currency: String,
+    per_month: Decimal,
+}
+
+impl PricedStatus {
+    fn new(status: VolumeStatus, prices: Option<&StorePrices>) -> Self {
+        let bytes = status.data_bytes + status.index_bytes;
+        let storage_cost = prices.map(|prices| StorageCost {
+            currency: prices.currency.clone(),
+            per_month: prices.storage_per_month(bytes),
+        });
+        Self {
+            status,
+            storage_cost,
+        }
+    }
+}
+
+fn status_text(priced: &PricedStatus) -> String {
+    let status = &priced.status;
     let row = |name: &str, value: String| [format!("  {name}"), value];
     let size = ByteSize(status.size);
     let objects = |count: u64, bytes: u64| format!("{count} objects, {}", HumanBytes(bytes));
@@ -301,6 +346,14 @@ fn status_text(status: &VolumeStatus) -> String {
         row("index", objects(status.index_objects, status.index_bytes)),
         row("snapshots", status.snapshots.to_string()),
     ];
+    let cost = priced.storage_cost.iter();
+    rows.extend(cost.map(|cost| {
+        let StorageCost {
+            currency,
+            per_month,
+        } = cost;
+        row("storage", format!("{per_month} {currency} a month"))
+    }));
     rows.extend(
         status
             .origin

@@ -70,6 +70,7 @@ fn later(old: &ServerPlan, new: &ServerPlan) -> Vec<&'static str> {
         ("http", old.http != new.http),
         ("user", old.user != new.user),
         ("on_event", old.on_event != new.on_event),
+        ("store_prices", old.store_prices != new.store_prices),
     ];
     let differ = differ.into_iter().filter(|(_, differs)| *differs);
     differ.map(|(key, _)| key).collect()

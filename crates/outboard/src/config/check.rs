@@ -73,6 +73,7 @@ pub(crate) fn parse(text: &str) -> Result<ServerPlan, Slip> {
         http,
         user: file.user.map(|user| self::user(values, user)).transpose()?,
         on_event: file.on_event.map(|of| on_event(values, of)).transpose()?,
+        store_prices: file.store_prices,
     };
     certificates_need_tls(values, &file.export, &plan)?;
     Ok(plan)

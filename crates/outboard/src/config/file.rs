@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bucket::StorePrices;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
@@ -22,6 +23,7 @@ pub(super) struct File {
     pub(super) user: Option<Spanned<String>>,
     pub(super) on_event: Option<Spanned<EventCommand>>,
     pub(super) tls: Option<Tls>,
+    pub(super) store_prices: Option<StorePrices>,
     #[serde(default)]
     pub(super) limits: LimitsTable,
     #[serde(default)]

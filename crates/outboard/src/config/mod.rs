@@ -29,11 +29,13 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use bucket::StorePrices;
 use nbd::server::{Limits, Rules};
 use nbd::tls::{Demand, ServerTlsFiles};
 use serde::de::DeserializeOwned;
 
 use crate::commands::serve::listen::ListenPlace;
+use crate::failure::Failure;
 use crate::graph::NamedDisk;
 use crate::live_page::PagePlan;
 
@@ -72,6 +74,8 @@ pub(crate) struct ServerPlan {
     pub(crate) user: Option<String>,
     /// The program that is run at array events, and its first arguments.
     pub(crate) on_event: Option<Vec<String>>,
+    /// What object stores charge.
+    pub(crate) store_prices: Option<StorePrices>,
 }
 
 impl ServerPlan {
@@ -164,6 +168,19 @@ pub(crate) fn read_as<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError
     read_with(path, |text| {
         toml::from_str(text).map_err(|error| Slip::of_toml(text, &error))
     })
+}
+
+/// Reads the section `[store_prices]` of the file of an option, which may be the configuration of a server.
+pub(crate) fn store_prices(path: Option<&Path>) -> Result<Option<StorePrices>, Failure> {
+    #[derive(serde::Deserialize)]
+    struct PricesFile {
+        store_prices: StorePrices,
+    }
+    let read = |path| {
+        let file: PricesFile = read_as(path).map_err(|e| Failure::usage(e.to_string()))?;
+        Ok(file.store_prices)
+    };
+    path.map(read).transpose()
 }
 
 fn read_with<T>(

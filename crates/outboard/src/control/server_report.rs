@@ -1,14 +1,18 @@
 //! What a server of this machine reports to the doctor, and to the agent for the doctor of another machine.
 
+use std::path::Path;
+
 use lab::doctor::{
-    AnsweredRequests, ClientReading, ExportReading, MemberReading, ServedReading, cpu,
+    AnsweredRequests, CacheReads, ClientReading, ExportReading, MemberReading, ServedReading,
+    StoreReading, cpu,
 };
 use lab::units::Nanos;
 use nbd::server::{ClientFigures, Op};
 
 use super::{ServerStatus, client};
 use crate::arrays::report::{ArrayReport, MemberHealth, OperationReport};
-
+use crate::buckets;
+use crate::caches::report::CacheReport;
 use crate::graph::{Disk, resolve};
 
 /// What the server with this process reports; none where it is no server of ours.
@@ -33,12 +37,44 @@ fn reading(status: &ServerStatus) -> ServedReading {
                 .is_some_and(|named| matches!(named.disk, Disk::File { .. })),
             clients: export.clients.iter().map(client_reading).collect(),
             members: array.next().map(member_readings).unwrap_or_default(),
+            stores: disk
+                .iter()
+                .flat_map(|named| stores(status, &named.disk, None))
+                .collect(),
         };
         export.bounded()
     });
     ServedReading {
         exports: exports.collect(),
     }
+}
+
+/// The stores of the open volumes that a disk is made of, each with the nearest `cache` file in front of it.
+fn stores(status: &ServerStatus, disk: &Disk, cache: Option<&CacheReport>) -> Vec<StoreReading> {
+    let cache = match disk {
+        Disk::Cache(cached) => {
+            let mut files = status.caches.iter();
+            files.find(|report| Path::new(&report.file) == cached.file)
+        }
+        _ => cache,
+    };
+    let own = match disk {
+        Disk::Bucket(bucket) => {
+            let volumes = &status.bucket_volumes;
+            buckets::store_reading(volumes, &bucket.uri.to_string())
+        }
+        _ => None,
+    };
+    let own = own.map(|store| StoreReading {
+        cache: cache.map(|report| CacheReads {
+            hits: report.hits,
+            misses: report.misses,
+        }),
+        ..store
+    });
+    let below = disk.children().iter();
+    let below = below.flat_map(|disk| stores(status, disk, cache));
+    own.into_iter().chain(below).collect()
 }
 
 fn client_reading(client: &ClientFigures) -> ClientReading {

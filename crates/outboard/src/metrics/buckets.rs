@@ -1,6 +1,6 @@
 //! Volumes on object stores in Prometheus' text format: requests by kind, so that what they cost can be computed. Pure.
 
-use bucket::{OperationFigures, VolumeFigures};
+use bucket::{OperationFigures, VolumeCost, VolumeFigures};
 
 use super::text::{Metric, NANOS, Text, escaped};
 
@@ -53,6 +53,13 @@ const OF_VOLUMES: [Metric<VolumeFigures>; 4] = [
     ),
 ];
 
+const OF_COSTS: [Metric<VolumeCost, f64>; 1] = [(
+    "outboard_bucket_estimated_cost_total",
+    "counter",
+    "Estimated cost of the requests to the store and the data from it, by the prices of the configuration.",
+    |one| one.total.as_f64(),
+)];
+
 /// One for each volume and use: a volume may be open for reading several times, and a series is there once.
 fn merged(volumes: &[VolumeFigures]) -> Vec<VolumeFigures> {
     let mut merged: Vec<VolumeFigures> = Vec::new();
@@ -87,4 +94,13 @@ pub(super) fn write(text: &mut Text, volumes: &[VolumeFigures]) {
     text.families(&OF_OPERATIONS, &of_operations.collect::<Vec<_>>());
     let of_volumes: Vec<_> = volumes.iter().map(|one| (label(one), one)).collect();
     text.families(&OF_VOLUMES, &of_volumes);
+    let of_costs = volumes.iter().filter_map(|one| {
+        let cost = one.cost.as_ref()?;
+        let currency = escaped(&cost.currency);
+        Some((format!("{},currency=\"{currency}\"", label(one)), cost))
+    });
+    let of_costs: Vec<_> = of_costs.collect();
+    if !of_costs.is_empty() {
+        text.families(&OF_COSTS, &of_costs);
+    }
 }

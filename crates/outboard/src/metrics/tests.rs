@@ -401,10 +401,22 @@ fn a_volume_on_an_object_store_has_its_requests() {
         unwritten: 7,
         received: 8,
         sent: 9,
+        open_ms: 1000,
+        requests_per_second: bucket::Decimal::default(),
+        cost: None,
         operations: vec![get],
     };
+    let priced = || {
+        let prices = "currency = 'EUR'\nput_per_1000 = 1\nget_per_1000 = 0.25";
+        let prices: bucket::StorePrices = toml::from_str(prices).expect("prices");
+        let cost = Some(prices.cost(&volume(false)));
+        bucket::VolumeFigures {
+            cost,
+            ..volume(false)
+        }
+    };
     let reports = Reports {
-        volumes: vec![volume(true), volume(false), volume(false)],
+        volumes: vec![volume(true), priced(), priced()],
         ..Reports::default()
     };
     let samples = read(&text::of(&figures(), &reports));
@@ -420,4 +432,8 @@ fn a_volume_on_an_object_store_has_its_requests() {
     assert_eq!(value("sent_bytes_total", "read", ""), 18.0);
     assert_eq!(value("failed", "write", ""), 1.0);
     assert_eq!(value("failed", "read", ""), 0.0);
+    let euro = ",currency=\"EUR\"";
+    assert_eq!(value("estimated_cost_total", "read", euro), 0.0025);
+    let costs = samples.keys().filter(|name| name.contains("cost"));
+    assert_eq!(costs.count(), 1, "no prices, no cost");
 }

@@ -4,7 +4,10 @@ mod cache;
 mod clone_moves;
 mod clones;
 mod collector;
+mod cost;
+mod doctor;
 mod kills;
+mod lab_plan;
 mod standby;
 
 use std::path::Path;

@@ -7,6 +7,7 @@ mod model;
 mod properties;
 mod readahead;
 mod server_report;
+mod store_use;
 mod study_c;
 mod threads;
 mod verdicts;

@@ -52,6 +52,7 @@ fn reading(moved: &[(u64, &str, u64)], members: &[(&str, bool, u64)]) -> ServedR
         is_plain: true,
         clients: clients_of(name),
         members: members.clone(),
+        stores: Vec::new(),
     });
     ServedReading {
         exports: exports.into(),

@@ -1,12 +1,14 @@
 //! [`OwnResolver`]: disk expressions and our own servers' disks, as the doctor examines them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use lab::doctor::ServedReading;
+use lab::doctor::{ServedReading, StoreReading};
 use lab_drivers::DriverError;
 use lab_drivers::doctor::{DiskResolver, ExaminedDisk, OpenDisk, Opened, StripedDisk};
 
+use crate::buckets;
 use crate::control;
 use crate::failure::Failure;
 use crate::graph::builder::Builder;
@@ -61,6 +63,14 @@ impl OpenDisk for Opener {
             let built = Box::pin(builder.build(&named)).await;
             built.map_err(|error| Failure::from(error).into())
         })
+    }
+
+    fn stores(&self) -> Vec<StoreReading> {
+        let volumes = buckets::figures();
+        let uris: BTreeSet<&str> = volumes.iter().map(|one| one.uri.as_str()).collect();
+        let readings = uris.into_iter();
+        let readings = readings.filter_map(|uri| buckets::store_reading(&volumes, uri));
+        readings.collect()
     }
 }
 

@@ -132,6 +132,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     page: PageArgs,
 
+    /// Estimate what volumes on object stores cost by the [store_prices] of this file
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    store_prices: Option<PathBuf>,
+
     /// Where the control socket is, instead of in the runtime directory
     #[arg(long, value_name = "PATH", conflicts_with = "stdin")]
     control: Option<PathBuf>,
@@ -238,6 +242,7 @@ pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
             }
         }
     };
+    crate::buckets::set_prices(plan.store_prices.clone());
     args.engine
         .run(async |handle| Box::pin(serve(handle, &args, plan, clients, format)).await)
 }
@@ -295,6 +300,7 @@ fn plan(args: &Args, format: Format) -> Result<ServerPlan, Failure> {
         http: args.page.plan(),
         user: None,
         on_event: args.on_event.clone().map(|program| vec![program]),
+        store_prices: config::store_prices(args.store_prices.as_deref())?,
     })
 }
 

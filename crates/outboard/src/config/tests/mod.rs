@@ -236,6 +236,32 @@ fn the_same_plan_needs_no_change_and_other_keys_wait_for_a_start() {
 }
 
 #[test]
+fn prices_of_a_store_are_there_if_they_are_set_and_wait_for_a_start() {
+    let section = |put: &str| {
+        let prices = format!("currency = \"USD\"\nput_per_1000 = {put}\nget_per_1000 = 0.0004");
+        format!("[store_prices]\n{prices}\n{SMALL}")
+    };
+    let (old, new) = (plan(SMALL), plan(&section("0.005")));
+    assert_eq!(old.store_prices, None);
+    assert_eq!(changes(&old, &new).later, ["store_prices"]);
+    let prices = new.store_prices.expect("prices");
+    let billionths = [
+        prices.put_per_1000,
+        prices.get_per_1000,
+        prices.egress_per_gib,
+    ];
+    assert_eq!(
+        billionths.map(|one| one.billionths),
+        [5_000_000, 400_000, 0]
+    );
+    let wrong = slip(&section("-1"));
+    assert!(
+        wrong.contains("line 3") && wrong.contains("an amount that is not negative"),
+        "{wrong}"
+    );
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("none.toml");
