@@ -111,7 +111,7 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     target: BucketTarget,
 
-    /// Estimate what its storage costs by the [store_prices] of this file
+    /// Estimate what its storage costs by the section store_prices of this file
     #[arg(long, value_name = "FILE")]
     store_prices: Option<PathBuf>,
 }

@@ -238,7 +238,7 @@ fn leave_replaced_numbers(members: &[&Superblock], memberships: &mut [Membership
             is_active && other.number == member.number && other.events > member.events
         };
         if let Some(part) = membership.holds()
-            && members.iter().any(|other| is_later(other))
+            && members.iter().any(is_later)
         {
             *membership = Membership::Stale { part };
         }

@@ -132,7 +132,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     page: PageArgs,
 
-    /// Estimate what volumes on object stores cost by the [store_prices] of this file
+    /// Estimate what volumes on object stores cost by the section store_prices of this file
     #[arg(long, value_name = "FILE", conflicts_with = "config")]
     store_prices: Option<PathBuf>,
 
