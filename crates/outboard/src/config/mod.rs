@@ -171,6 +171,7 @@ pub(crate) fn read_as<T: DeserializeOwned>(path: &Path) -> Result<T, ConfigError
 }
 
 /// Reads the section `[store_prices]` of the file of an option, which may be the configuration of a server.
+#[cfg(feature = "bucket")]
 pub(crate) fn store_prices(path: Option<&Path>) -> Result<Option<StorePrices>, Failure> {
     #[derive(serde::Deserialize)]
     struct PricesFile {
@@ -181,6 +182,17 @@ pub(crate) fn store_prices(path: Option<&Path>) -> Result<Option<StorePrices>, F
         Ok(file.store_prices)
     };
     path.map(read).transpose()
+}
+
+/// There are no volumes that cost anything.
+#[cfg(not(feature = "bucket"))]
+pub(crate) fn store_prices(path: Option<&Path>) -> Result<Option<StorePrices>, Failure> {
+    match path {
+        None => Ok(None),
+        Some(_) => Err(Failure::usage(
+            "--store-prices: this build has no volumes on object stores (feature bucket)",
+        )),
+    }
 }
 
 fn read_with<T>(

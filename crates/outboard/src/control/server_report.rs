@@ -59,7 +59,7 @@ fn stores(status: &ServerStatus, disk: &Disk, cache: Option<&CacheReport>) -> Ve
         _ => cache,
     };
     let own = match disk {
-        Disk::Bucket(bucket) => {
+        Disk::Bucket(bucket) if cfg!(any(feature = "bucket", test)) => {
             let volumes = &status.bucket_volumes;
             buckets::store_reading(volumes, &bucket.uri.to_string())
         }

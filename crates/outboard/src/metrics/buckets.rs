@@ -76,7 +76,8 @@ fn merged(volumes: &[VolumeFigures]) -> Vec<VolumeFigures> {
 
 /// Writes the metrics of volumes.
 pub(super) fn write(text: &mut Text, volumes: &[VolumeFigures]) {
-    if volumes.is_empty() {
+    // A build without them has no code for it.
+    if volumes.is_empty() || !cfg!(any(feature = "bucket", test)) {
         return;
     }
     let volumes = merged(volumes);
