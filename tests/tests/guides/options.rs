@@ -31,8 +31,15 @@ fn commands(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Commands of a feature, with the page that says so: a binary without it has none of them.
-const OF_FEATURES: [(&str, &str); 1] = [("bucket", "docs/guide/bucket.md")];
+/// Commands of a feature, with the page that says so, and those that link to it: a binary without it has none of them.
+const OF_FEATURES: [(&str, &[&str]); 1] = [(
+    "bucket",
+    &[
+        "docs/guide/bucket.md",
+        "docs/guide/config.md",
+        "docs/guide/lab.md",
+    ],
+)];
 
 /// Whether what stands before `outboard` on a line of code leaves it a command.
 fn is_start(before: &str) -> bool {
@@ -106,7 +113,7 @@ fn lists(help: &str, option: &str) -> bool {
 /// Whether it is a command of a feature, on the page of it, that this binary was built without.
 fn is_of_a_feature(helps: &mut Helps, page: &str, command: &str) -> bool {
     OF_FEATURES.iter().any(|(name, of)| {
-        let is_it = command.split_whitespace().nth(1) == Some(name) && page == *of;
+        let is_it = command.split_whitespace().nth(1) == Some(name) && of.contains(&page);
         is_it && !subcommands(helps.of(&[])).iter().any(|one| one == name)
     })
 }
