@@ -164,7 +164,7 @@ pub(crate) fn run_chosen(
     let tasks = tasks.collect::<Result<Vec<_>>>()?;
     let built = begin.elapsed();
     let limits = Limits {
-        tests: cores(),
+        tests: cores() * AT_ONCE_PER_CORE,
         ..Limits::ONE
     };
     let before = process::cpu_seconds(std::process::id())?;
