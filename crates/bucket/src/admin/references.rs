@@ -7,7 +7,7 @@ use slatedb::Checkpoint;
 
 use super::list;
 use crate::error::BucketError;
-use crate::format::{BLOCK, DataObject, FLUSH_REQUEST, VolumeHeader, data_object};
+use crate::format::{BLOCK, DataObject, VolumeHeader, data_object};
 use crate::run_map::{BlockSource, RunMap};
 use crate::store::StoreAccess;
 use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_checkpoint};
@@ -83,7 +83,7 @@ impl VolumeReferences {
         references.add_index(access, &index).await?;
         let checkpoints = IndexCheckpoints::of(access);
         let mut scanned = BTreeSet::new();
-        let mut found = Self::checkpoints(&checkpoints).await?;
+        let mut found = checkpoints.in_use().await?;
         let expires = found.iter().filter_map(|one| one.expire_time).max();
         while let Some(checkpoint) = found.pop() {
             // Checkpoints of one manifest have the same index.
@@ -97,7 +97,7 @@ impl VolumeReferences {
                 }
                 Err(error) => {
                     // It may have been removed, and a snapshot been made of it before.
-                    found = Self::checkpoints(&checkpoints).await?;
+                    found = checkpoints.in_use().await?;
                     if found.iter().any(|one| one.id == checkpoint.id) {
                         return Err(error);
                     }
@@ -109,16 +109,6 @@ impl VolumeReferences {
             references,
             expires: expires.map(SystemTime::from),
         })
-    }
-}
-
-impl VolumeReferences {
-    /// Those that something reads, or a snapshot may be made of. A request that the writer writes tables is neither: one that its command
-    /// could not remove would keep for hours what it refers to.
-    async fn checkpoints(of: &IndexCheckpoints<'_>) -> Result<Vec<Checkpoint>, BucketError> {
-        let mut all = of.all().await?;
-        all.retain(|checkpoint| checkpoint.name.as_deref() != Some(FLUSH_REQUEST));
-        Ok(all)
     }
 }
 

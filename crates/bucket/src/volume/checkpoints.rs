@@ -64,6 +64,14 @@ impl<'a> IndexCheckpoints<'a> {
         self.limited("list the checkpoints of", list).await
     }
 
+    /// Those that something reads, or a snapshot may be made of. A request that the writer writes tables is neither: one that its command
+    /// could not remove would keep for hours what it refers to.
+    pub(crate) async fn in_use(&self) -> Result<Vec<Checkpoint>, BucketError> {
+        let mut all = self.all().await?;
+        all.retain(|checkpoint| checkpoint.name.as_deref() != Some(FLUSH_REQUEST));
+        Ok(all)
+    }
+
     /// All checkpoints that never expire: snapshots, clones, and those of later versions. The checkpoints that SlateDB makes for clones have
     /// no name, and are there only with those of the clones.
     pub(crate) async fn retained(&self) -> Result<Vec<Checkpoint>, BucketError> {

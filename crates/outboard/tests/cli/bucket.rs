@@ -13,7 +13,7 @@ mod standby;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::s3::{BUCKET, KEY, S3Make, S3Server, SECRET};
+use testkit::s3::{BUCKET, FaultyProxy, KEY, RequestFaults, S3Make, S3Server, SECRET};
 use testkit::{proc::Process, requires};
 
 use super::{LIMIT, metrics_address, outboard, scrape};
@@ -100,11 +100,28 @@ impl<'a> Place<'a> {
     fn serve(&self, volume: &str, name: &str) -> (Process, String) {
         let socket = self.folder.join(name);
         let listen = format!("unix:{}", socket.display());
-        let arguments = ["serve", volume, "--listen", &listen];
-        let mut server = Process::start(&mut self.command(&arguments)).expect("it starts");
-        server.wait_for_socket(&socket, LIMIT).expect("it serves");
+        let server = self.start_at(&socket, &[volume, "--listen", &listen]);
         (server, format!("nbd+unix:///?socket={}", socket.display()))
     }
+
+    /// A server with these arguments, which listens at `socket`.
+    fn start_at(&self, socket: &Path, arguments: &[&str]) -> Process {
+        let arguments = [&["serve"][..], arguments].concat();
+        let mut server = Process::start(&mut self.command(&arguments)).expect("it starts");
+        server.wait_for_socket(socket, LIMIT).expect("it serves");
+        server
+    }
+}
+
+/// Plays on versitygw behind a proxy that delays requests as a store on the Internet, where it is there.
+fn on_slow_s3(play: impl FnOnce(Place<'_>)) {
+    if !requires::all(&[S3Make::Versity.is_there()]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = S3Server::start(S3Make::Versity, folder.path());
+    let proxy = FaultyProxy::start(store.port(), RequestFaults::DELAYS, 1);
+    play(Place::s3(folder.path(), proxy.port()));
 }
 
 fn write_image(folder: &Path) {
@@ -302,9 +319,8 @@ fn a_server_has_the_requests_of_its_volumes() {
     let socket = folder.path().join("socket");
     let listen = format!("unix:{}", socket.display());
     let metrics = ["--metrics", "127.0.0.1:0"];
-    let arguments = [&["serve", &volume, "--listen", &listen][..], &metrics].concat();
-    let mut server = Process::start(&mut place.command(&arguments)).expect("it starts");
-    server.wait_for_socket(&socket, LIMIT).expect("it serves");
+    let arguments = [&[&*volume, "--listen", &listen][..], &metrics].concat();
+    let _server = place.start_at(&socket, &arguments);
     let export = format!("nbd+unix:///?socket={}", socket.display());
     place.done(&["copy", "image", &export, "--force"]);
     place.done(&["copy", &export, "copy"]);

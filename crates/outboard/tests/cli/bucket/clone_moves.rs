@@ -22,13 +22,11 @@ use nbd::client::Client;
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::Signal;
 use testkit::proc::Process;
-use testkit::requires;
-use testkit::s3::{FaultyProxy, RequestFaults, S3Make, S3Server};
 
 use super::super::sockets::NbdSession;
 use super::kills::Writer;
-use super::standby::{assert_short, connect, work};
-use super::{LIMIT, Place};
+use super::standby::{ServerPair, assert_short, connect, serve_at, work};
+use super::{LIMIT, Place, on_slow_s3};
 
 /// Bytes that clients of the test itself write: a block.
 const LEN: usize = 4096;
@@ -41,8 +39,7 @@ const OTHER: u8 = 2;
 struct CloneServers<'a> {
     place: Place<'a>,
     arguments: [String; 2],
-    ports: [u16; 2],
-    servers: Vec<Process>,
+    pair: ServerPair,
 }
 
 impl<'a> CloneServers<'a> {
@@ -51,63 +48,24 @@ impl<'a> CloneServers<'a> {
         place.done(&["bucket", "create", &volume, "8M"]);
         place.done(&["bucket", "snapshot", "create", &volume, "first"]);
         let overlays = format!("{}/overlays", place.prefix);
-        let mut two = Self {
+        let arguments = [format!("root={volume}"), overlays];
+        let pair = ServerPair::start(|nth| serve(&place, &arguments, nth, 0));
+        Self {
             place,
-            arguments: [format!("root={volume}"), overlays],
-            ports: [0; 2],
-            servers: Vec::new(),
-        };
-        for nth in 0..2 {
-            let (server, port) = two.serve(nth);
-            two.servers.push(server);
-            two.ports[nth] = port;
+            arguments,
+            pair,
         }
-        two
-    }
-
-    fn serve(&self, nth: usize) -> (Process, u16) {
-        let file = self.place.folder.join(format!("port-{nth}"));
-        // What a server that was killed left.
-        drop(std::fs::remove_file(&file));
-        let (path, port) = (file.display().to_string(), self.ports[nth]);
-        let [disk, overlays] = self.arguments.each_ref().map(String::as_str);
-        let (listen, per_client) = (format!("127.0.0.1:{port}"), "--overlay-per-client");
-        let serve = ["serve", disk, per_client, overlays, "--listen", &listen];
-        let arguments = [&serve[..], &["--port-file", &path]].concat();
-        let server = Process::start(&mut self.place.command(&arguments));
-        let mut server = server.expect("it starts");
-        let port = server.wait_for_file(&file, LIMIT).expect("it serves");
-        (server, port.trim().parse().expect("a port"))
-    }
-
-    fn uri(&self) -> String {
-        let [one, two] = self.ports;
-        format!("nbd://127.0.0.1:{one},127.0.0.1:{two}/root")
-    }
-
-    /// The number of the server that the client uses.
-    fn in_use(&self, client: &Client) -> usize {
-        let server = client.health().server;
-        let is_it = |port: &u16| server.contains(&format!(":{port}/"));
-        self.ports.iter().position(is_it).expect("one of the two")
-    }
-
-    /// `kill -9`
-    fn kill(&mut self, nth: usize) {
-        self.servers[nth].signal(Signal::KILL).expect("it runs");
-        self.servers[nth].wait(LIMIT).expect("it was killed");
     }
 
     fn restart(&mut self, nth: usize) {
-        self.servers[nth] = self.serve(nth).0;
+        let port = self.pair.ports[nth];
+        self.pair.servers[nth] = serve(&self.place, &self.arguments, nth, port).0;
     }
 
     /// Connections to the clone of the client that moves, in the status of a server.
     fn connections(&self, nth: usize) -> u64 {
-        let servers = self.place.servers();
-        let process = u64::from(self.servers[nth].id());
-        let found = servers.iter().find(|one| one["process"] == process);
-        let disks = &found.expect("it runs")["figures"]["exports"][0]["client_disks"];
+        let export = self.pair.export(&self.place, nth);
+        let disks = &export["client_disks"];
         let mut disks = disks.as_array().expect("a list").iter();
         let own = disks.find(|disk| disk["name"]["address"] == "127.0.0.1");
         own.map_or(0, |disk| disk["connections"].as_u64().expect("a number"))
@@ -125,12 +83,18 @@ impl<'a> CloneServers<'a> {
             let from = SocketAddr::from(([127, 0, 7, host], 0));
             rustix::net::bind(&socket, &from).expect("an address of the loopback");
         }
-        let to = SocketAddr::from(([127, 0, 0, 1], self.ports[nth]));
+        let to = SocketAddr::from(([127, 0, 0, 1], self.pair.ports[nth]));
         rustix::net::connect(&socket, &to).expect("it listens");
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(LIMIT)).expect("a time limit");
         NbdSession::open(stream, "root").expect("it is served")
     }
+}
+
+/// A server of clones, and its port.
+fn serve(place: &Place<'_>, arguments: &[String; 2], nth: usize, port: u16) -> (Process, u16) {
+    let [disk, overlays] = arguments.each_ref().map(String::as_str);
+    serve_at(place, &[disk, "--overlay-per-client", overlays], nth, port)
 }
 
 /// Each server is killed under writes and started again, in turn. The longest request of each time.
@@ -142,7 +106,7 @@ async fn kill_in_turn(
     let mut longest = Vec::new();
     for moves in 1..=2 {
         work(writer, client, 3).await;
-        let used = two.in_use(client);
+        let used = two.pair.in_use(client);
         assert_eq!(two.connections(used), 2, "both have the same disk");
         writer.change(client).await.expect("it is acknowledged");
         let is_killed = Cell::new(false);
@@ -158,12 +122,12 @@ async fn kill_in_turn(
         };
         let killing = async {
             clock::sleep(Duration::from_millis(70 * moves)).await;
-            two.kill(used);
+            two.pair.kill(used);
             is_killed.set(true);
         };
         let (took, ()) = futures_util::future::join(working, killing).await;
         longest.push(took);
-        let other = two.in_use(client);
+        let other = two.pair.in_use(client);
         assert_ne!(other, used, "the killed one answers");
         assert_eq!(client.health().server_changes, moves);
         two.restart(used);
@@ -177,16 +141,20 @@ async fn kill_in_turn(
 /// The server in use does nothing for a while, with changes in memory, and goes on then.
 async fn stop_one(two: &mut CloneServers<'_>, client: &Client, writer: &mut Writer) -> Duration {
     work(writer, client, 2).await;
-    let used = two.in_use(client);
+    let used = two.pair.in_use(client);
     // Another program of the same client, which writes nothing again.
     let mut left = two.session(used, MOVING);
     left.write(&[0xee; LEN]).expect("it is acknowledged");
-    two.servers[used].signal(Signal::STOP).expect("it runs");
+    two.pair.servers[used]
+        .signal(Signal::STOP)
+        .expect("it runs");
     let took = work(writer, client, 3).await;
-    assert_ne!(two.in_use(client), used, "a stopped server answers");
-    two.servers[used].signal(Signal::CONT).expect("it runs");
+    assert_ne!(two.pair.in_use(client), used, "a stopped server answers");
+    two.pair.servers[used]
+        .signal(Signal::CONT)
+        .expect("it runs");
     assert!(left.flush().is_none(), "it is fenced, and disconnected");
-    let stood = two.servers[used].wait_for_line("another server", LIMIT);
+    let stood = two.pair.servers[used].wait_for_line("another server", LIMIT);
     stood.expect("it finds that it lost the clone");
     work(writer, client, 2).await;
     writer.flush(client).await.expect("it flushes");
@@ -196,8 +164,8 @@ async fn stop_one(two: &mut CloneServers<'_>, client: &Client, writer: &mut Writ
 
 fn play(place: Place<'_>) -> Vec<Duration> {
     let mut two = CloneServers::start(place);
-    let uri = two.uri();
-    let list = format!("nbd://127.0.0.1:{}", two.ports[0]);
+    let uri = two.pair.uri();
+    let list = format!("nbd://127.0.0.1:{}", two.pair.ports[0]);
     two.place.done(&["ls", &list]);
     let status = ["bucket", "status", &two.clone_of_moving()];
     two.place.fails(&status, "there is no volume at");
@@ -207,7 +175,7 @@ fn play(place: Place<'_>) -> Vec<Duration> {
     let longest = engine::run(&engine::Config::default(), |_| async {
         let client = connect(&uri).await;
         let mut writer = Writer::new(1);
-        assert_eq!(two.in_use(&client), 0);
+        assert_eq!(two.pair.in_use(&client), 0);
         let longest = kill_in_turn(&mut two, &client, &mut writer).await;
         let took = stop_one(&mut two, &client, &mut writer).await;
         eprintln!("  a stopped server: the longest request took {took:?}");
@@ -217,9 +185,9 @@ fn play(place: Place<'_>) -> Vec<Duration> {
     let mut other = two.session(1, OTHER);
     assert_eq!(other.read(8192), Some([[7; LEN], [0; LEN]].concat()));
     other.say_goodbye();
-    drop(std::mem::take(&mut two.servers));
-    let check = ["bucket", "check", &two.clone_of_moving(), "--data"];
-    let check = two.place.done(&check);
+    let clone = two.clone_of_moving();
+    drop(two.pair);
+    let check = two.place.done(&["bucket", "check", &clone, "--data"]);
     assert!(check.contains("no problem found"), "{check}");
     longest.expect("an engine")
 }
@@ -233,12 +201,8 @@ fn a_client_goes_on_with_its_clone_at_the_other_server_in_a_folder() {
 
 #[test]
 fn a_client_goes_on_with_its_clone_at_the_other_server_on_an_s3_server() {
-    if !requires::all(&[S3Make::Versity.is_there()]) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = S3Server::start(S3Make::Versity, folder.path());
-    let proxy = FaultyProxy::start(store.port(), RequestFaults::DELAYS, 1);
-    let longest = play(Place::s3(folder.path(), proxy.port()));
-    assert_short(&longest, "S3, 15 ms for a read and 30 ms for a write");
+    on_slow_s3(|place| {
+        let longest = play(place);
+        assert_short(&longest, "S3, 15 ms for a read and 30 ms for a write");
+    });
 }

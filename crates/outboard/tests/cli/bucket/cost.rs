@@ -4,7 +4,7 @@ use std::path::Path;
 
 use testkit::proc::Process;
 
-use super::super::{LIMIT, metrics_address, scrape};
+use super::super::{metrics_address, scrape};
 use super::{Place, write_image};
 
 /// Prices of one request of each class, of a GiB, and of a GiB and month, in billionths: powers of two, so that floats are exact.
@@ -44,11 +44,7 @@ fn start(place: &Place<'_>, arguments: &[&str]) -> Process {
     let metrics = ["--metrics", "127.0.0.1:0"];
     let of_config = arguments.contains(&"--config");
     let metrics: &[&str] = if of_config { &[] } else { &metrics };
-    let arguments = [&["serve"][..], arguments, metrics].concat();
-    let mut server = Process::start(&mut place.command(&arguments)).expect("it starts");
-    let socket = place.folder.join("socket");
-    server.wait_for_socket(&socket, LIMIT).expect("it serves");
-    server
+    place.start_at(&place.folder.join("socket"), &[arguments, metrics].concat())
 }
 
 /// The one volume of the one server, as `outboard status --json` has it.

@@ -2,10 +2,7 @@
 //!
 //! The store is versitygw behind a proxy that delays requests as a store on the Internet.
 
-use testkit::requires;
-use testkit::s3::{FaultyProxy, RequestFaults, S3Make, S3Server};
-
-use super::Place;
+use super::{Place, on_slow_s3};
 
 /// Small reads at random, four at once, for about as short a time as the doctor takes.
 const JOB: [&str; 7] = [
@@ -47,30 +44,27 @@ fn names_the_store(place: &Place<'_>, target: &str, volume: &str) {
 
 #[test]
 fn the_doctor_names_the_store_of_a_volume_and_a_cache_that_answers_in_its_place() {
-    if !requires::all(&[S3Make::Versity.is_there()]) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = S3Server::start(S3Make::Versity, folder.path());
-    let proxy = FaultyProxy::start(store.port(), RequestFaults::DELAYS, 1);
-    let place = Place::s3(folder.path(), proxy.port());
+    on_slow_s3(|place| names_the_store_and_a_cache(&place));
+}
+
+fn names_the_store_and_a_cache(place: &Place<'_>) {
     let volume = format!("{}/lab/root", place.prefix);
     let data: Vec<u8> = (0..2_u32 << 20).flat_map(u32::to_le_bytes).collect();
-    std::fs::write(folder.path().join("full"), data).expect("it is written");
+    std::fs::write(place.folder.join("full"), data).expect("it is written");
     place.done(&["bucket", "create", &volume, "8M"]);
     place.done(&["copy", "full", &volume, "--force"]);
     {
         let (_server, export) = place.serve(&volume, "plain");
-        names_the_store(&place, &export, &volume);
+        names_the_store(place, &export, &volume);
         let text = place.done(&[&["doctor", &export][..], &JOB].concat());
         assert!(text.contains("\n> store "), "{text}");
     }
     // By the doctor itself, without a server.
-    names_the_store(&place, &volume, &volume);
+    names_the_store(place, &volume, &volume);
 
     let cached = format!(
         "cache({volume}, {}/cache, size=64M)",
-        folder.path().display()
+        place.folder.display()
     );
     let (_server, export) = place.serve(&cached, "cached");
     place.done(&["copy", &export, "copy"]);

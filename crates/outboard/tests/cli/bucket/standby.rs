@@ -22,11 +22,9 @@ use engine::clock;
 use nbd::client::{AccessMode, Client, ClientConfig, ClientToken, WriterAccess};
 use rustix::process::Signal;
 use testkit::proc::Process;
-use testkit::requires;
-use testkit::s3::{FaultyProxy, RequestFaults, S3Make, S3Server};
 
 use super::kills::Writer;
-use super::{LIMIT, Place};
+use super::{LIMIT, Place, on_slow_s3};
 
 /// How often each server is killed.
 const KILLS: u32 = 2;
@@ -35,75 +33,98 @@ const FLUSHES: RunRange<u64> = 2..12;
 /// Longest request while a server is killed, on a machine that does much else.
 const REQUEST_MAX: Duration = Duration::from_secs(20);
 
-/// The two servers and their volume.
-struct TwoServers<'a> {
-    place: Place<'a>,
-    volume: String,
-    ports: [u16; 2],
-    servers: [Process; 2],
+/// Two servers of one export `root`, each at a port that it keeps.
+pub(super) struct ServerPair {
+    pub(super) ports: [u16; 2],
+    pub(super) servers: [Process; 2],
 }
 
-impl<'a> TwoServers<'a> {
-    fn start(place: Place<'a>) -> Self {
-        let volume = format!("{}/lab/root", place.prefix);
-        place.done(&["bucket", "create", &volume, "8M"]);
-        let [(first, one), (second, two)] = [0, 1].map(|nth| serve(&place, &volume, nth, 0));
+impl ServerPair {
+    /// Those that `serve` starts, with their ports.
+    pub(super) fn start(serve: impl FnMut(usize) -> (Process, u16)) -> Self {
+        let [(first, one), (second, two)] = [0, 1].map(serve);
         Self {
-            place,
-            volume,
             ports: [one, two],
             servers: [first, second],
         }
     }
 
-    fn uri(&self) -> String {
+    pub(super) fn uri(&self) -> String {
         let [one, two] = self.ports;
         format!("nbd://127.0.0.1:{one},127.0.0.1:{two}/root")
     }
 
     /// The number of the server that the client uses.
-    fn in_use(&self, client: &Client) -> usize {
+    pub(super) fn in_use(&self, client: &Client) -> usize {
         let server = client.health().server;
         let is_it = |port: &u16| server.contains(&format!(":{port}/"));
         self.ports.iter().position(is_it).expect("one of the two")
     }
 
     /// `kill -9`
-    fn kill(&mut self, nth: usize) {
+    pub(super) fn kill(&mut self, nth: usize) {
         self.servers[nth].signal(Signal::KILL).expect("it runs");
         self.servers[nth].wait(LIMIT).expect("it was killed");
     }
 
-    fn restart(&mut self, nth: usize) {
-        let port = self.ports[nth];
-        self.servers[nth] = serve(&self.place, &self.volume, nth, port).0;
-    }
-
     /// What the status of a server has of its export.
-    fn standby(&self, nth: usize) -> serde_json::Value {
-        let servers = self.place.servers();
+    pub(super) fn export(&self, place: &Place<'_>, nth: usize) -> serde_json::Value {
+        let servers = place.servers();
         let process = u64::from(self.servers[nth].id());
         let found = servers.iter().find(|one| one["process"] == process);
-        found.expect("it runs")["figures"]["exports"][0]["standby"].clone()
+        found.expect("it runs")["figures"]["exports"][0].clone()
+    }
+}
+
+/// The two servers and their volume.
+struct TwoServers<'a> {
+    place: Place<'a>,
+    volume: String,
+    pair: ServerPair,
+}
+
+impl<'a> TwoServers<'a> {
+    fn start(place: Place<'a>) -> Self {
+        let volume = format!("{}/lab/root", place.prefix);
+        place.done(&["bucket", "create", &volume, "8M"]);
+        let pair = ServerPair::start(|nth| serve(&place, &volume, nth, 0));
+        Self {
+            place,
+            volume,
+            pair,
+        }
+    }
+
+    fn restart(&mut self, nth: usize) {
+        let port = self.pair.ports[nth];
+        self.pair.servers[nth] = serve(&self.place, &self.volume, nth, port).0;
+    }
+
+    /// What the status of a server has of its standby.
+    fn standby(&self, nth: usize) -> serde_json::Value {
+        self.pair.export(&self.place, nth)["standby"].clone()
     }
 }
 
 /// A server that stands by, and its port.
 fn serve(place: &Place<'_>, volume: &str, nth: usize, port: u16) -> (Process, u16) {
+    let disk = format!("root={volume}");
+    serve_at(place, &[&disk, "--standby"], nth, port)
+}
+
+/// The server `nth` with these arguments at `port`, or at any one if that is 0; with its port.
+pub(super) fn serve_at(
+    place: &Place<'_>,
+    arguments: &[&str],
+    nth: usize,
+    port: u16,
+) -> (Process, u16) {
     let file: PathBuf = place.folder.join(format!("port-{nth}"));
     // What a server that was killed left.
     drop(std::fs::remove_file(&file));
-    let (disk, listen) = (format!("root={volume}"), format!("127.0.0.1:{port}"));
-    let path = file.display().to_string();
-    let arguments = [
-        "serve",
-        &disk,
-        "--standby",
-        "--listen",
-        &listen,
-        "--port-file",
-        &path,
-    ];
+    let (path, listen) = (file.display().to_string(), format!("127.0.0.1:{port}"));
+    let more = ["--listen", &listen, "--port-file", &path];
+    let arguments = [&["serve"][..], arguments, &more].concat();
     let mut server = Process::start(&mut place.command(&arguments)).expect("it starts");
     let port = server.wait_for_file(&file, LIMIT).expect("it serves");
     (server, port.trim().parse().expect("a port"))
@@ -152,7 +173,7 @@ async fn kill_in_turn(
     let mut longest = Vec::new();
     for nth in 0..2 * KILLS {
         work(writer, client, rng.u64(FLUSHES)).await;
-        let used = two.in_use(client);
+        let used = two.pair.in_use(client);
         let is_killed = Cell::new(false);
         let working = async {
             let mut longest = Duration::ZERO;
@@ -167,15 +188,15 @@ async fn kill_in_turn(
         };
         let killing = async {
             clock::sleep(Duration::from_millis(rng.u64(0..300))).await;
-            two.kill(used);
+            two.pair.kill(used);
             is_killed.set(true);
         };
         let (took, ()) = futures_util::future::join(working, killing).await;
         longest.push(took);
-        let other = two.in_use(client);
+        let other = two.pair.in_use(client);
         assert_ne!(other, used, "the killed one answers");
         assert_eq!(client.health().server_changes, u64::from(nth) + 1);
-        let log = two.servers[other].stderr();
+        let log = two.pair.servers[other].stderr();
         let mut opened = log
             .lines()
             .filter(|line| line.contains("took the disk over"));
@@ -197,25 +218,29 @@ async fn kill_in_turn(
 async fn stop_one(two: &mut TwoServers<'_>, client: &Client, writer: &mut Writer) {
     work(writer, client, 2).await;
     writer.change(client).await.expect("it is acknowledged");
-    let used = two.in_use(client);
-    two.servers[used].signal(Signal::STOP).expect("it runs");
+    let used = two.pair.in_use(client);
+    two.pair.servers[used]
+        .signal(Signal::STOP)
+        .expect("it runs");
     let took = work(writer, client, 3).await;
     eprintln!("  a stopped server: the longest request took {took:?}");
-    let other = two.in_use(client);
+    let other = two.pair.in_use(client);
     assert_ne!(other, used, "a stopped server answers");
-    two.servers[used].signal(Signal::CONT).expect("it runs");
-    let stands_by = two.servers[used].wait_for_line("in standby: ", LIMIT);
+    two.pair.servers[used]
+        .signal(Signal::CONT)
+        .expect("it runs");
+    let stands_by = two.pair.servers[used].wait_for_line("in standby: ", LIMIT);
     let line = stands_by.expect("it finds that it lost the volume");
     assert!(line.contains("another server"), "{line}");
     assert_eq!(two.standby(used)["is_open"], false);
     work(writer, client, 2).await;
     writer.verify(client).await;
-    assert_eq!(two.in_use(client), other, "it stays");
+    assert_eq!(two.pair.in_use(client), other, "it stays");
 }
 
 fn play(place: Place<'_>) -> Vec<Duration> {
     let mut two = TwoServers::start(place);
-    let uri = two.uri();
+    let uri = two.pair.uri();
     let longest = engine::run(&engine::Config::default(), |_| async {
         for nth in [0, 1] {
             assert_eq!(two.standby(nth)["takeovers"], 0, "nothing is opened");
@@ -228,7 +253,7 @@ fn play(place: Place<'_>) -> Vec<Duration> {
         longest
     });
     let longest = longest.expect("an engine");
-    drop(two.servers);
+    drop(two.pair.servers);
     let check = two.place.done(&["bucket", "check", &two.volume, "--data"]);
     assert!(check.contains("no problem found"), "{check}");
     longest
@@ -251,14 +276,10 @@ fn a_client_goes_on_with_the_other_server_of_a_volume_in_a_folder() {
 
 #[test]
 fn a_client_goes_on_with_the_other_server_of_a_volume_on_an_s3_server() {
-    if !requires::all(&[S3Make::Versity.is_there()]) {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = S3Server::start(S3Make::Versity, folder.path());
-    let proxy = FaultyProxy::start(store.port(), RequestFaults::DELAYS, 1);
-    let longest = play(Place::s3(folder.path(), proxy.port()));
-    assert_short(&longest, "S3, 15 ms for a read and 30 ms for a write");
+    on_slow_s3(|place| {
+        let longest = play(place);
+        assert_short(&longest, "S3, 15 ms for a read and 30 ms for a write");
+    });
 }
 
 /// Nothing but a volume fences a server.
