@@ -11,7 +11,7 @@ use nbd_proto::{
     HandshakeFailure, Negotiated, WriterAccess, WriterRefusal,
 };
 
-use crate::client::first_answer::{Greeting, first_answer};
+use crate::client::first_answer::{Greeting, OPENING_WAIT, first_answer};
 use crate::client::stream::Stream;
 use crate::client::{ClientError, Target};
 use crate::tls::{ClientTls, Handshake, HandshakeStep, TlsFailure};
@@ -72,8 +72,8 @@ impl Dialed {
 }
 
 /// Connects to `target` and negotiates its export, as `writer` where the connections of one client must
-/// be known as such; `timeout` limits both together, and what TCP waits for a machine that vanished
-/// later. Of several servers the first that answers is used. Only inside [`engine::run`].
+/// be known as such; `timeout` limits both together (a server that sent its greeting has ten seconds more, to open the disk), and what
+/// TCP waits for a machine that vanished later. Of several servers the first that answers is used. Only inside [`engine::run`].
 ///
 /// # Errors
 /// [`ClientError`], which names the target.
@@ -138,7 +138,7 @@ pub(super) enum Shaken {
 }
 
 /// Connects to the first server of `target` that answers, and negotiates what `config` says; `timeout` limits both together, for
-/// each server. Returns which one it was. The one way to a server: what is negotiated before the options (TLS) is negotiated here.
+/// each server, with [`OPENING_WAIT`] more for one that sent its greeting. Returns which one it was. The one way to a server: what is negotiated before the options (TLS) is negotiated here.
 pub(super) async fn shake(
     target: &Target,
     config: ClientHandshakeConfig,
@@ -160,14 +160,17 @@ async fn shake_one(
     timeout: Duration,
     greeting: Greeting,
 ) -> Result<Shaken, ClientError> {
-    let negotiation = Box::pin(negotiate(target, config, timeout, greeting));
-    match clock::timeout(timeout, negotiation).await {
-        Ok(result) => result,
-        Err(clock::Elapsed) => Err(ClientError::HandshakeTimeout {
-            target: target.clone(),
-            after: timeout,
-        }),
+    let mut negotiation = Box::pin(negotiate(target, config, timeout, greeting.clone()));
+    let mut result = clock::timeout(timeout, &mut negotiation).await;
+    let mut after = timeout;
+    if result.is_err() && greeting.has_arrived() {
+        after += OPENING_WAIT;
+        result = clock::timeout(OPENING_WAIT, negotiation).await;
     }
+    result.unwrap_or_else(|clock::Elapsed| {
+        let target = target.clone();
+        Err(ClientError::HandshakeTimeout { target, after })
+    })
 }
 
 async fn negotiate(

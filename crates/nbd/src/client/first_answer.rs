@@ -4,8 +4,9 @@
 //! host: a server that refuses costs no time, one on a machine that is gone costs the head start and no timeout, and
 //! the first one is used wherever it answers in time. What is begun with the others is dropped, before any request was sent.
 //!
-//! A server that has sent its greeting is alive, and may be opening the disk for this client: it has [`OPENING_WAIT`] more. Two servers
-//! that take the disk over from each other for one client would both lose it.
+//! A server that has sent its greeting is alive, and may be opening the disk for this client: it has [`OPENING_WAIT`] more than one that
+//! is silent, before the next one is tried and before the connection fails. Two servers that take the disk over from each other for one
+//! client would both lose it.
 //!
 //! It does not know which servers may be used: the caller lists only those.
 
@@ -22,8 +23,8 @@ use crate::client::{ClientError, Target};
 /// How much earlier a server is tried than the next one.
 pub(super) const HEAD_START: Duration = Duration::from_millis(250);
 
-/// How much longer a server has that sent its greeting.
-const OPENING_WAIT: Duration = Duration::from_secs(5);
+/// How much longer a server has that sent its greeting: what outboard's server allows for a whole handshake, in which it opens a disk.
+pub(super) const OPENING_WAIT: Duration = Duration::from_secs(10);
 
 /// Whether a server has sent its greeting. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +36,7 @@ impl Greeting {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    fn has_arrived(&self) -> bool {
+    pub(super) fn has_arrived(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -115,12 +115,17 @@ impl<'a> Place<'a> {
 
 /// Plays on versitygw behind a proxy that delays requests as a store on the Internet, where it is there.
 fn on_slow_s3(play: impl FnOnce(Place<'_>)) {
+    on_s3_with(RequestFaults::DELAYS, play);
+}
+
+/// Plays on versitygw behind a proxy, where it is there.
+fn on_s3_with(faults: RequestFaults, play: impl FnOnce(Place<'_>)) {
     if !requires::all(&[S3Make::Versity.is_there()]) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
     let store = S3Server::start(S3Make::Versity, folder.path());
-    let proxy = FaultyProxy::start(store.port(), RequestFaults::DELAYS, 1);
+    let proxy = FaultyProxy::start(store.port(), faults, 1);
     play(Place::s3(folder.path(), proxy.port()));
 }
 

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use engine::clock;
 use nbd_proto::{Command, CommandFlags, HandshakeFailure, Request, SIMPLE_REPLY_LEN, simple_reply};
 use rustix::net::sockopt;
 use tokio::io::AsyncWriteExt;
@@ -61,11 +62,21 @@ fn a_dialed_connection_is_handed_out_blocking_and_in_step() {
 
 /// A server on TCP that says `words` and then nothing.
 async fn says(words: Vec<u8>) -> Target {
+    says_later(words, Duration::ZERO, Vec::new()).await
+}
+
+/// A server that says these words, and others after a while.
+async fn says_later(words: Vec<u8>, pause: Duration, others: Vec<u8>) -> Target {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(engine::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.write_all(&words).await.unwrap();
+        if !others.is_empty() {
+            clock::sleep(pause).await;
+            // The client may have left.
+            drop(stream.write_all(&others).await);
+        }
         std::future::pending::<()>().await;
     }));
     let address = Address::Tcp {
@@ -144,6 +155,23 @@ fn bytes_before_the_first_request_are_refused() {
             .await
             .unwrap_err();
         assert!(matches!(error, ClientError::Chatter { count: 5, .. }));
+    });
+}
+
+/// It opens the disk, from a store that is slow.
+#[test]
+fn a_server_that_sent_its_greeting_may_answer_behind_the_timeout() {
+    in_engine(|| async {
+        let words = good_session();
+        let (greeting, answers) = words.split_at(18);
+        let timeout = Duration::from_millis(100);
+        let target = says_later(greeting.to_vec(), 3 * timeout, answers.to_vec()).await;
+        let dialed = dial(&target, false, None, timeout).await.unwrap();
+        assert_eq!(dialed.export().size, 1 << 20);
+
+        let target = says_later(Vec::new(), 3 * timeout, words).await;
+        let error = dial(&target, false, None, timeout).await.unwrap_err();
+        assert!(matches!(error, ClientError::HandshakeTimeout { after, .. } if after == timeout));
     });
 }
 
