@@ -44,9 +44,12 @@ pub struct OperationFigures {
     /// How many the store did not carry out: it failed, refused or did not answer. An object that is not there, or is there already,
     /// is an answer.
     pub failures: u64,
-    /// Time from each request to its answer, in all, nanoseconds. The data of a `get` comes after the answer; what comes as a stream, a
-    /// list of a folder and all below it and deletes, is not measured.
+    /// Time from each request to its answer, in all, nanoseconds, for those that were answered. The data of a `get` comes after the
+    /// answer; what comes as a stream, a list of a folder and all below it and deletes, is not measured.
     pub nanos: u64,
+    /// How many requests that time is of.
+    #[serde(default)]
+    pub answered: u64,
 }
 
 /// An open volume.
@@ -96,6 +99,7 @@ impl VolumeFigures {
             own.requests += other.requests;
             own.failures += other.failures;
             own.nanos += other.nanos;
+            own.answered += other.answered;
         }
     }
 

@@ -50,7 +50,7 @@ pub(crate) fn store_reading(volumes: &[VolumeFigures], uri: &str) -> Option<Stor
         let mut found = all.operations.iter();
         let found = found.find(|figures| figures.operation == operation);
         found.map_or_else(AnsweredRequests::default, |figures| AnsweredRequests {
-            requests: figures.requests,
+            requests: figures.answered,
             time: Nanos(figures.nanos),
         })
     };
@@ -171,6 +171,7 @@ mod tests {
             requests,
             failures: 0,
             nanos: 0,
+            answered: requests,
         };
         let mut volume = VolumeFigures {
             uri: "s3://disks/lab/root".to_owned(),

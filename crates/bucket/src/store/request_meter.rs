@@ -34,6 +34,7 @@ struct OperationCounts {
     requests: AtomicU64,
     failures: AtomicU64,
     nanos: AtomicU64,
+    answered: AtomicU64,
 }
 
 /// What was requested of a store.
@@ -94,6 +95,7 @@ impl RequestCounts {
                 requests: value(&counts.requests),
                 failures: value(&counts.failures),
                 nanos: value(&counts.nanos),
+                answered: value(&counts.answered),
             }
         };
         StoreOperation::ALL.map(figures).to_vec()
@@ -119,10 +121,9 @@ impl RequestCounts {
         let begin = clock::now();
         let outcome = work.await;
         let nanos = clock::now().saturating_duration_since(begin).as_nanos();
-        add(
-            &self.of(operation).nanos,
-            u64::try_from(nanos).unwrap_or(u64::MAX),
-        );
+        let counts = self.of(operation);
+        add(&counts.nanos, u64::try_from(nanos).unwrap_or(u64::MAX));
+        add(&counts.answered, 1);
         self.count_failure(operation, &outcome);
         outcome
     }

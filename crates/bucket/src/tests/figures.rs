@@ -70,6 +70,8 @@ fn each_kind_of_request_is_counted_with_its_bytes_and_an_answer_is_no_failure() 
         ];
         assert_eq!(counted(&counts), expected);
         assert_eq!(counts.bytes(), (5 + 2 + 2, 5 + 3 + 1));
+        let answered: Vec<u64> = counts.figures().iter().map(|one| one.answered).collect();
+        assert_eq!(answered, [5, 3, 1, 0], "streams have no time");
 
         let mut upload = store
             .put_multipart_opts(&other, PutMultipartOptions::default())

@@ -20,6 +20,7 @@ fn volume(puts: u64, lists: u64, gets: u64, received: u64) -> VolumeFigures {
         requests,
         failures: 0,
         nanos: 0,
+        answered: requests,
     };
     VolumeFigures {
         uri: "s3://disks/root".to_owned(),

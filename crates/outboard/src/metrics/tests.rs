@@ -393,6 +393,7 @@ fn a_volume_on_an_object_store_has_its_requests() {
         requests: 5,
         failures: 1,
         nanos: 1_500_000_000,
+        answered: 5,
     };
     let volume = |is_writer| bucket::VolumeFigures {
         uri: "s3://disks/root".to_owned(),
