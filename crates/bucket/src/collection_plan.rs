@@ -11,7 +11,7 @@
 //! * An object is deleted when two collections found it unused, the first of them at least [`AGE`] ago: what found it in the index before
 //!   has read it, or finds it missing and scans the index once more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -25,9 +25,9 @@ pub(crate) const RECORD_MAX: usize = 100_000;
 
 /// The data objects that nothing refers to, and never will, with the length of each. `referenced` has those of the tables of the index and
 /// of all its checkpoints, `listed` those that were in the store behind that; `own` are the generations of the folder, the last one of those tables.
-pub(crate) fn candidates<T>(
+pub(crate) fn candidates(
     listed: &BTreeMap<DataObject, u64>,
-    referenced: &BTreeMap<DataObject, T>,
+    referenced: &BTreeSet<DataObject>,
     own: &RangeInclusive<u32>,
 ) -> BTreeMap<DataObject, u64> {
     let last = *own.end();
@@ -36,12 +36,12 @@ pub(crate) fn candidates<T>(
         number,
     };
     let committed = referenced.range(of_last(0)..=of_last(u64::MAX));
-    let committed = committed.map(|(object, _)| object.number).next_back();
+    let committed = committed.map(|object| object.number).next_back();
     let is_committed = |object: &DataObject| {
         object.generation < last || committed.is_some_and(|largest| object.number < largest)
     };
     let unused = listed.iter().filter(|(object, _)| {
-        own.contains(&object.generation) && is_committed(object) && !referenced.contains_key(object)
+        own.contains(&object.generation) && is_committed(object) && !referenced.contains(object)
     });
     unused.map(|(object, len)| (*object, *len)).collect()
 }

@@ -62,6 +62,14 @@ pub enum BucketError {
         /// Why.
         source: CollectionFormatError,
     },
+    /// Data that was not relocated.
+    #[error("not all data of {uri} was relocated: {why}")]
+    Relocation {
+        /// Where.
+        uri: String,
+        /// Why.
+        why: String,
+    },
     /// An index of another volume.
     #[error("the index at {uri} is that of another volume than its header")]
     Foreign {
@@ -245,6 +253,16 @@ pub enum BucketError {
         /// The limit.
         seconds: u64,
     },
+    /// No server relocated data.
+    #[error(
+        "not all data of {uri} was relocated: no server that has it open went on with it within {seconds} s"
+    )]
+    NoRelocation {
+        /// Where.
+        uri: String,
+        /// The limit.
+        seconds: u64,
+    },
     /// The volume failed while it was in use.
     #[error("{uri}: {source}")]
     Failed {
@@ -276,7 +294,7 @@ impl BucketError {
             Self::HasSnapshots { .. } => {
                 Some("delete them first, with `outboard bucket snapshot delete`")
             }
-            Self::NoAnswer { .. } => {
+            Self::NoAnswer { .. } | Self::NoRelocation { .. } => {
                 Some("if no server has it open, write --take-over: one that does would lose it")
             }
             Self::Config { .. } => Some(

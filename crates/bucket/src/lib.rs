@@ -8,10 +8,10 @@
 //! ```
 //!
 //! * `BucketVolume` is an open volume, or a snapshot of one, a [`block::BlockDevice`]; `volume/` has its requests and commits.
-//! * `create()`, `status()`, `grow()`, `check()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`, `ensure_clone()`, `list_clones()`, `origin()`
+//! * `create()`, `status()`, `grow()`, `check()`, `relocate()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`, `ensure_clone()`, `list_clones()`, `origin()`
 //!   are the commands.
 //! * `volume_figures()` has what the open volumes of the process requested of their stores.
-//! * `format/`, `figures`, `prices`, `run_map`, `dirty`, `flush_plan`, `read_plan` and `collection_plan` are pure.
+//! * `format/`, `figures`, `prices`, `run_map`, `dirty`, `flush_plan`, `read_plan`, `collection_plan` and `relocation_plan` are pure.
 //!
 //! # Invariants
 //!
@@ -24,8 +24,8 @@
 //!
 //! # What this crate does not do
 //!
-//! It has no log, tree or consensus of its own, and caches no data: `cache(…)` does. Data objects with a little data in use are not
-//! rewritten: `gc()` deletes those alone that nothing refers to.
+//! It has no log, tree or consensus of its own, and caches no data: `cache(…)` does. Data objects with a little data in use are
+//! rewritten on request only (`relocate()`): `gc()` deletes those alone that nothing refers to.
 //!
 //! Without the feature `store` it is the pure core alone, so that builds without it have none of its dependencies.
 
@@ -51,6 +51,7 @@ mod flush_plan;
 mod format;
 mod prices;
 mod read_plan;
+mod relocation_plan;
 mod run_map;
 #[cfg(feature = "store")]
 mod runtime;
@@ -66,9 +67,10 @@ mod volume;
 #[cfg(feature = "store")]
 pub use self::admin::{
     BucketClone, BucketSnapshot, CheckOptions, CheckReport, ClonedVolume, CollectedObject,
-    CreatedVolume, DeletedVolume, GcOptions, GcReport, GrownVolume, SnapshotOptions, VolumeStatus,
-    check, create, create_clone, create_snapshot, delete, delete_snapshot, ensure_clone, gc, grow,
-    list_clones, list_snapshots, origin, status,
+    CreatedVolume, DeletedVolume, GcOptions, GcReport, GrownVolume, RelocateOptions,
+    RelocationReport, SnapshotOptions, VolumeStatus, check, create, create_clone, create_snapshot,
+    delete, delete_snapshot, ensure_clone, gc, grow, list_clones, list_snapshots, origin, relocate,
+    status,
 };
 #[cfg(feature = "store")]
 pub use self::error::{BucketError, VolumeFailure};
@@ -77,6 +79,7 @@ pub use self::format::{
     CollectionFormatError, EntryFormatError, HeaderFormatError, MetaFormatError,
 };
 pub use self::prices::{Decimal, StorePrices, VolumeCost};
+pub use self::relocation_plan::RelocatedPart;
 pub use self::snapshot_name::{SnapshotName, SnapshotNameError, SnapshotUri, VolumeUri};
 #[cfg(feature = "store")]
 pub use self::store::{StoreOptions, shares_store};

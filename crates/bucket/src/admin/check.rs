@@ -202,17 +202,17 @@ impl Checker<'_> {
         for path in foreign {
             self.problem(format!("{path} is no object of a volume"));
         }
-        let ends = &self.references.ends;
+        let used = &self.references.objects;
         let names = &access.names;
         for origin in names.origins() {
             let is_of = |object: &DataObject| names.origin_of(object.generation) == Some(origin);
-            if !ends.keys().any(is_of) {
+            if !used.keys().any(is_of) {
                 continue;
             }
             let of_origin = ListedData::list(&access.of_origin(origin)).await?.objects;
             // What its writers wrote since is not the clone's.
             let shared = of_origin.into_iter();
-            objects.extend(shared.filter(|(name, _)| is_of(name) && ends.contains_key(name)));
+            objects.extend(shared.filter(|(name, _)| is_of(name) && used.contains_key(name)));
         }
         Ok(objects)
     }
@@ -220,8 +220,8 @@ impl Checker<'_> {
     async fn compare_with_store(&mut self, header: &VolumeHeader) -> Result<(), BucketError> {
         let mut found = self.list_objects().await?;
         let mut missing = Vec::new();
-        for (object, end) in std::mem::take(&mut self.references).ends {
-            let path = self.access.names.object(object);
+        for (object, used) in std::mem::take(&mut self.references).objects {
+            let (path, end) = (self.access.names.object(object), used.end);
             self.report.objects += 1;
             match found.remove(&object) {
                 Some(size) if size >= end => {}
@@ -238,7 +238,7 @@ impl Checker<'_> {
         let now = VolumeReferences::find(self.access, header, index).await?;
         for object in missing {
             let path = self.access.names.object(object);
-            match now.references.ends.contains_key(&object) {
+            match now.contains(&object) {
                 true => self.problem(format!("{path} is missing")),
                 false => self.report.objects -= 1,
             }

@@ -135,7 +135,7 @@ pub(crate) async fn gc_on(
     let found = Box::pin(VolumeReferences::find(access, &header, tables)).await?;
     let listed = ListedData::list(access).await?;
     let own = FIRST_GENERATION..=found.last_generation;
-    let unused = candidates(&listed.objects, &found.references.ends, &own);
+    let unused = candidates(&listed.objects, &found.all(), &own);
     let now = (run.clock)();
     let millis = now.duration_since(SystemTime::UNIX_EPOCH);
     let millis = u64::try_from(millis.unwrap_or_default().as_millis()).unwrap_or(u64::MAX);

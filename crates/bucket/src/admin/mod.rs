@@ -1,9 +1,9 @@
-//! What is done with a volume as a whole: made, cloned, shown, grown, checked, collected, deleted.
+//! What is done with a volume as a whole: made, cloned, shown, grown, checked, relocated, collected, deleted.
 //!
 //! # Invariants
 //!
-//! * `delete` takes a volume over from the server that has it open, and `create_snapshot` if its options permit that; nothing else does.
-//!   `status`, `check`, `list_snapshots` and a dry run of `gc` write nothing.
+//! * `delete` takes a volume over from the server that has it open, and `create_snapshot` and `relocate` if their options permit that;
+//!   nothing else does. `status`, `check`, `list_snapshots` and dry runs of `gc` and `relocate` write nothing.
 
 mod check;
 mod clone;
@@ -13,6 +13,7 @@ mod delete;
 mod gc;
 mod grow;
 mod references;
+mod relocate;
 mod snapshot;
 mod status;
 
@@ -40,6 +41,9 @@ pub(crate) use self::gc::{GcRun, gc_on};
 #[cfg(test)]
 pub(crate) use self::grow::grow_on;
 pub use self::grow::{GrownVolume, grow};
+#[cfg(test)]
+pub(crate) use self::relocate::relocate_on;
+pub use self::relocate::{RelocateOptions, RelocationReport, relocate};
 pub use self::snapshot::{
     BucketSnapshot, SnapshotOptions, create_snapshot, delete_snapshot, list_snapshots,
 };

@@ -12,11 +12,20 @@ use crate::run_map::{BlockSource, RunMap};
 use crate::store::StoreAccess;
 use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_checkpoint};
 
+/// What is referred to of a data object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct ObjectUse {
+    /// The end of the last block, bytes.
+    pub(super) end: u64,
+    /// The blocks.
+    pub(super) blocks: u64,
+}
+
 /// The data objects that are referred to.
 #[derive(Debug, Default)]
 pub(super) struct References {
-    /// The end of the last block that is referred to, bytes, by object.
-    pub(super) ends: BTreeMap<DataObject, u64>,
+    /// By object.
+    pub(super) objects: BTreeMap<DataObject, ObjectUse>,
 }
 
 /// All that a volume, its snapshots and the commands at work refer to.
@@ -24,8 +33,10 @@ pub(super) struct References {
 pub(super) struct VolumeReferences {
     /// The last generation that had opened the volume for writing before.
     pub(super) last_generation: u32,
-    /// The objects.
-    pub(super) references: References,
+    /// What the volume refers to.
+    pub(super) volume: References,
+    /// What its snapshots, its clones, readers and commands at work refer to.
+    pub(super) held: References,
     /// When the last of the checkpoints expires that do: of readers, and of commands that are at work or were interrupted.
     pub(super) expires: Option<SystemTime>,
 }
@@ -35,10 +46,19 @@ impl References {
     pub(super) fn add_run(&mut self, map: &RunMap) {
         for source in map.sources() {
             if let BlockSource::Stored(stored) = source {
-                let end = self.ends.entry(stored.object).or_default();
-                *end = (*end).max(stored.offset + BLOCK);
+                let used = self.objects.entry(stored.object).or_default();
+                used.end = used.end.max(stored.offset + BLOCK);
+                used.blocks += 1;
             }
         }
+    }
+
+    /// How many blocks of each object are used.
+    pub(super) fn used_blocks(&self) -> BTreeMap<DataObject, u64> {
+        let objects = self.objects.iter();
+        objects
+            .map(|(object, used)| (*object, used.blocks))
+            .collect()
     }
 
     /// Adds what an index refers to, and closes it.
@@ -79,8 +99,9 @@ impl VolumeReferences {
         header: &VolumeHeader,
         (index, last_generation): (IndexHandle, u32),
     ) -> Result<Self, BucketError> {
-        let mut references = References::default();
-        references.add_index(access, &index).await?;
+        let mut volume = References::default();
+        volume.add_index(access, &index).await?;
+        let mut held = References::default();
         let checkpoints = IndexCheckpoints::of(access);
         let mut scanned = BTreeSet::new();
         let mut found = checkpoints.in_use().await?;
@@ -90,7 +111,7 @@ impl VolumeReferences {
             if scanned.contains(&checkpoint.manifest_id) {
                 continue;
             }
-            let added = references.add_checkpoint(access, header, &checkpoint).await;
+            let added = held.add_checkpoint(access, header, &checkpoint).await;
             match added {
                 Ok(()) => {
                     scanned.insert(checkpoint.manifest_id);
@@ -106,9 +127,26 @@ impl VolumeReferences {
         }
         Ok(Self {
             last_generation,
-            references,
+            volume,
+            held,
             expires: expires.map(SystemTime::from),
         })
+    }
+}
+
+impl VolumeReferences {
+    /// Whether anything refers to an object.
+    pub(super) fn contains(&self, object: &DataObject) -> bool {
+        let has = |references: &References| references.objects.contains_key(object);
+        has(&self.volume) || has(&self.held)
+    }
+
+    /// All objects.
+    pub(super) fn all(&self) -> BTreeSet<DataObject> {
+        let objects = [&self.volume, &self.held].into_iter();
+        objects
+            .flat_map(|one| one.objects.keys().copied())
+            .collect()
     }
 }
 

@@ -135,13 +135,18 @@ pub(crate) const fn is_size(size: u64) -> bool {
     size > 0 && size.is_multiple_of(BLOCK) && size <= SIZE_MAX
 }
 
+/// Others each time.
+pub(crate) fn random_bytes() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(filled, Ok(bytes.len()), "the kernel has random bytes");
+    bytes
+}
+
 impl VolumeId {
     /// Another one each time.
     pub(crate) fn random() -> Self {
-        let mut id = [0; 16];
-        let filled = rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty());
-        assert_eq!(filled, Ok(id.len()), "the kernel has random bytes");
-        Self(id)
+        Self(random_bytes())
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {

@@ -15,6 +15,7 @@ mod json;
 mod key;
 mod meta;
 mod names;
+mod relocation;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -27,11 +28,12 @@ pub(crate) use self::collection::CollectionRecord;
 pub use self::entry::EntryFormatError;
 pub(crate) use self::entry::{Entry, EntryContent, RunPointer, Sequence};
 pub use self::header::HeaderFormatError;
-pub(crate) use self::header::{VolumeHeader, VolumeId, is_size};
+pub(crate) use self::header::{VolumeHeader, VolumeId, is_size, random_bytes};
 pub(crate) use self::key::{IndexKey, META_KEY};
 pub(crate) use self::meta::IndexMeta;
 pub use self::meta::MetaFormatError;
 pub(crate) use self::names::{DataObject, Names, data_object, header_version};
+pub(crate) use self::relocation::{RelocationProgress, RelocationRequest};
 pub(crate) use self::snapshot::{FLUSH_REQUEST, PENDING, SnapshotRecord};
 
 /// Bytes of a block: the smallest unit that is written.

@@ -149,6 +149,16 @@ impl Names {
         self.below(&format!("gc/{}", self.own_id()))
     }
 
+    /// The folder of the requests to the writer to vacate data objects.
+    pub(crate) fn relocations(&self) -> String {
+        self.below(&format!("gc/{}-relocations", self.own_id()))
+    }
+
+    /// One of these requests.
+    pub(crate) fn relocation(&self, request: u128) -> String {
+        format!("{}/{request:032x}", self.relocations())
+    }
+
     /// The folder of the marks of volumes that are being deleted.
     pub(crate) fn deletions(&self) -> String {
         self.below("deleting")

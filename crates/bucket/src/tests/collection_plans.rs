@@ -24,8 +24,10 @@ fn millis(age: Duration) -> u64 {
 }
 
 fn unused(all: &[DataObject], used: &[DataObject], last: u32) -> Vec<DataObject> {
-    let (all, used) = (listed(all), listed(used));
-    candidates(&all, &used, &(1..=last)).into_keys().collect()
+    let used = used.iter().copied().collect();
+    candidates(&listed(all), &used, &(1..=last))
+        .into_keys()
+        .collect()
 }
 
 #[test]
@@ -47,7 +49,7 @@ fn objects_of_a_commit_under_way_are_no_candidates() {
 #[test]
 fn objects_of_other_generations_than_the_folders_own_are_no_candidates() {
     let all = listed(&[object(3, 1), object(4, 1), object(5, 1)]);
-    let used = listed(&[object(3, 9), object(5, 2)]);
+    let used = [object(3, 9), object(5, 2)].into();
     let found = candidates(&all, &used, &(4..=5));
     assert_eq!(
         found.into_keys().collect::<Vec<_>>(),
@@ -209,7 +211,6 @@ fn no_candidate_is_used_then_or_later() {
         used.extend(volume.snapshots.iter().flatten());
         steps(&mut volume, 10);
         let all = volume.store.iter().map(|object| (*object, 1)).collect();
-        let used = used.into_iter().map(|object| (object, ())).collect();
         let unused = candidates(&all, &used, &(1..=last));
         found += unused.len();
         for _ in 0..10 {

@@ -1,6 +1,6 @@
 //! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `prices`, `uri`; with the feature `store` `volume` (the contract), `worlds`
 //! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands), `snapshots`, `snapshot_cuts` and
-//! `snapshot_worlds`, `clones`, `clone_cuts` and `clone_worlds`, `delete_cuts`, `collection` and `collection_cuts` (`collection_plans`: pure), `figures` (requests are
+//! `snapshot_worlds`, `clones`, `clone_cuts` and `clone_worlds`, `delete_cuts`, `collection` and `collection_cuts` (`collection_plans`: pure), `relocation` (`relocation_plans`: pure), `figures` (requests are
 //! counted), `s3` (servers of two makes).
 
 #[cfg(feature = "store")]
@@ -23,6 +23,9 @@ mod dirty;
 mod figures;
 mod plans;
 mod prices;
+#[cfg(feature = "store")]
+mod relocation;
+mod relocation_plans;
 #[cfg(feature = "store")]
 mod s3;
 #[cfg(feature = "store")]

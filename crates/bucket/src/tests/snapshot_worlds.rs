@@ -15,9 +15,10 @@ use super::play_all;
 use super::snapshots::{COUNT, assert_clean, name, names, open_snapshot, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
 use super::volume::{SIZE, access, new_volume, open, open_for_reading, run, stable, tags, write};
-use crate::admin::{create_on, delete_on, delete_snapshot_on};
+use crate::admin::{RelocateOptions, create_on, delete_on, delete_snapshot_on, relocate_on};
 use crate::collection_plan::AGE;
 use crate::error::BucketError;
+use crate::relocation_plan::RelocatedPart;
 use crate::volume::BucketVolume;
 
 /// Worlds of a test run.
@@ -129,15 +130,23 @@ impl World {
         }
     }
 
-    /// Collections at the same time as what follows, `elapsed` since the begin of the world.
+    /// Collections, and perhaps a relocation of all that can be, at the same time as what follows, `elapsed` since the begin of the world.
     fn collect(&mut self, elapsed: Duration) -> impl Future<Output = ()> + use<> {
         let access = access(self.store());
         let pause = Duration::from_millis(self.rng.u64(0..2000));
         let count = self.rng.usize(0..2);
+        let relocates = self.rng.u8(0..3) == 0;
         async move {
             for _ in 0..count {
                 clock::sleep(pause).await;
                 collect_at(&access, elapsed + pause, false).await.unwrap();
+            }
+            if relocates {
+                let how = RelocateOptions {
+                    part: RelocatedPart::new(100).unwrap(),
+                    ..RelocateOptions::default()
+                };
+                Box::pin(relocate_on(&access, how)).await.unwrap();
             }
         }
     }

@@ -223,7 +223,8 @@ impl<'a> IndexCheckpoints<'a> {
 
     /// Removes a checkpoint, if it is there.
     pub(crate) async fn remove(&self, checkpoint: &Checkpoint) -> Result<(), BucketError> {
-        let remove = self.admin.delete_checkpoint(checkpoint.id);
+        let remove = || self.admin.delete_checkpoint(checkpoint.id);
+        let remove = retry(RetryPolicy::OPEN, &self.access.uri, remove);
         self.limited("remove a checkpoint of", remove).await
     }
 }

@@ -17,7 +17,7 @@ use slatedb::{Checkpoint, CloneSourceSpec};
 use super::checkpoints::{FoundSnapshot, IndexCheckpoints};
 use crate::error::BucketError;
 use crate::format::{CloneRecord, VolumeId};
-use crate::store::StoreAccess;
+use crate::store::{RetryPolicy, StoreAccess, retry};
 
 impl IndexCheckpoints<'_> {
     /// The clones, in the order in which they were made.
@@ -70,13 +70,14 @@ impl IndexCheckpoints<'_> {
                 continue;
             };
             let admin = Admin::builder(origin.path.as_str(), self.access.store.clone()).build();
-            let unpin = async {
+            let unpin = || async {
                 // Without its manifest it has no checkpoint.
                 match admin.read_manifest(None).await? {
                     Some(_) => admin.delete_checkpoint(checkpoint).await,
                     None => Ok(()),
                 }
             };
+            let unpin = retry(RetryPolicy::OPEN, &self.access.uri, unpin);
             self.limited("remove a checkpoint of an origin of", unpin)
                 .await?;
         }

@@ -93,7 +93,7 @@ impl VolumeShared {
         }));
     }
 
-    async fn commit(
+    pub(super) async fn commit(
         &self,
         committer: &mut Committer,
         changes: &DirtyMap,

@@ -31,6 +31,7 @@ mod open;
 mod ownership;
 mod publish;
 mod read;
+mod relocate;
 mod zero;
 
 use std::fmt;
@@ -111,6 +112,8 @@ struct VolumeShared {
     committer: tokio::sync::Mutex<Committer>,
     /// Requests of reads to the store.
     fetches: Semaphore,
+    /// Requests to vacate objects are carried out one at a time.
+    relocations: tokio::sync::Mutex<()>,
     /// Changes that go on although their futures were dropped.
     changes: InFlight,
 }

@@ -93,6 +93,7 @@ pub(crate) async fn open_on(
         space: Notify::new(),
         committer: tokio::sync::Mutex::new(Committer::new(generation)),
         fetches: Semaphore::new(FETCHES_MAX),
+        relocations: tokio::sync::Mutex::new(()),
         changes: InFlight::new(),
     });
     shared.watch_index();

@@ -84,11 +84,12 @@ impl VolumeShared {
                 let uri = &shared.access.uri;
                 tracing::warn!("{uri}: the tables for a snapshot were not written: {error}");
             }
+            shared.relocate_on_request().await;
         }));
     }
 }
 
-async fn write_tables(db: &Db) -> Result<(), slatedb::Error> {
+pub(super) async fn write_tables(db: &Db) -> Result<(), slatedb::Error> {
     db.flush_with_options(FlushOptions {
         flush_type: FlushType::MemTable,
     })

@@ -16,7 +16,7 @@ use std::time::Duration;
 use block::{Errno, IoBufs, IoError, Operation, Range};
 use bytes::Bytes;
 use engine::{Buffer, clock};
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, Stream, StreamExt as _};
 use object_store::path::Path;
 use object_store::{Error, ObjectStoreExt as _};
 use smallvec::smallvec;
@@ -34,7 +34,7 @@ const READ_FETCHES_MAX: usize = 16;
 
 /// Why stored bytes were not read.
 #[derive(Debug, thiserror::Error)]
-enum ReadError {
+pub(super) enum ReadError {
     #[error(transparent)]
     Index(#[from] ScanError),
     #[error(transparent)]
@@ -173,17 +173,33 @@ impl VolumeShared {
         {
             return Ok(smallvec![self.fetch(fetch).await?]);
         }
-        let fetches = plan.fetches.iter();
-        let fetches = fetches
-            .map(|fetch| async move { Ok::<_, ReadError>((fetch, self.fetch(fetch).await?)) });
-        let fetches: Vec<_> = fetches.collect();
-        let mut fetched = stream::iter(fetches).buffer_unordered(READ_FETCHES_MAX);
-        while let Some((fetch, bytes)) = fetched.try_next().await? {
+        let mut fetched = std::pin::pin!(self.fetches_of(&plan));
+        while let Some((fetch, bytes)) = fetched.next().await {
+            let bytes = bytes?;
             let begin = usize::try_from(fetch.first).expect("a read is in memory") * BLOCK_LEN;
             buffer[begin..begin + bytes.len()].copy_from_slice(&bytes);
         }
-        drop(fetched);
         Ok(smallvec![buffer.freeze()])
+    }
+
+    /// Each fetch of `plan` with its outcome, several at once, in any order.
+    fn fetches_of<'a>(
+        &'a self,
+        plan: &'a ReadPlan,
+    ) -> impl Stream<Item = (&'a Fetch, Result<Bytes, ReadError>)> {
+        let fetches = plan.fetches.iter();
+        let fetches = fetches.map(move |fetch| async move { (fetch, self.fetch(fetch).await) });
+        // A list: the stream would need its futures for any lifetime of their fetches.
+        let fetches: Vec<_> = fetches.collect();
+        stream::iter(fetches).buffer_unordered(READ_FETCHES_MAX)
+    }
+
+    /// All of them.
+    pub(super) async fn fetch_all<'a>(
+        &'a self,
+        plan: &'a ReadPlan,
+    ) -> Vec<(&'a Fetch, Result<Bytes, ReadError>)> {
+        self.fetches_of(plan).collect().await
     }
 
     /// What the index has of the runs of `range`.

@@ -2,9 +2,9 @@
 
 use bucket::{
     BucketError, BucketSnapshot, BucketUri, CheckOptions, CheckReport, Decimal, GcOptions,
-    GcReport, SnapshotName, SnapshotOptions, SnapshotUri, StoreOptions, StorePrices, VolumeStatus,
-    check, create, create_clone, create_snapshot, delete, delete_snapshot, gc, grow,
-    list_snapshots, status,
+    GcReport, RelocateOptions, RelocatedPart, RelocationReport, SnapshotName, SnapshotOptions,
+    SnapshotUri, StoreOptions, StorePrices, VolumeStatus, check, create, create_clone,
+    create_snapshot, delete, delete_snapshot, gc, grow, list_snapshots, relocate, status,
 };
 use clap::Subcommand;
 use indicatif::HumanBytes;
@@ -157,6 +157,38 @@ pub(crate) struct GcArgs {
     /// List the objects, and write nothing
     #[arg(long)]
     dry_run: bool,
+
+    /// First write the data of objects again of which less than this part is used, in percent: 75 without a number
+    ///
+    /// Then nothing refers to these objects any more, and a later `gc` deletes them. The server that has the volume open does it; both
+    /// copies are in the store until then. Objects of which a snapshot or a clone needs anything stay.
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "75",
+        value_parser = relocated_part,
+    )]
+    relocate: Option<RelocatedPart>,
+
+    /// Open the volume for writing to relocate its data, if no server answers: one that has it open loses it
+    #[arg(long, requires = "relocate")]
+    take_over: bool,
+}
+
+fn relocated_part(text: &str) -> Result<RelocatedPart, &'static str> {
+    let percent = text.parse().ok().and_then(RelocatedPart::new);
+    percent.ok_or("not a number from 1 to 100")
+}
+
+/// What a collection found, and what was relocated before.
+#[derive(Debug, Serialize)]
+struct Collected {
+    #[serde(flatten)]
+    collection: GcReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relocation: Option<RelocationReport>,
 }
 
 impl StoreArgs {
@@ -199,12 +231,12 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
         }
         Command::Delete(args) => delete_volume(args, format).await,
         Command::Gc(args) => {
-            let how = GcOptions {
-                dry_run: args.dry_run,
-            };
-            let report = gc(&args.target.uri, &args.target.options(), how).await;
-            let report = report.map_err(failed)?;
-            format.print(&report, || gc_text(&report))
+            let collected = collect(args).await?;
+            format.print(&collected, || {
+                let relocation = collected.relocation.as_ref();
+                gc_text(&collected.collection)
+                    + &relocation.map_or_else(String::new, relocation_text)
+            })
         }
         Command::Snapshot(command) => Box::pin(run_snapshot(command, format)).await,
         Command::Clone(args) => {
@@ -403,6 +435,44 @@ fn check_text(report: &CheckReport) -> String {
 
 fn objects_text(count: u64, bytes: u64) -> String {
     format!("{count} objects of {}", HumanBytes(bytes))
+}
+
+async fn collect(args: &GcArgs) -> Result<Collected, Failure> {
+    let (uri, options) = (&args.target.uri, args.target.options());
+    let dry_run = args.dry_run;
+    let relocation = match args.relocate {
+        Some(part) => {
+            let how = RelocateOptions {
+                part,
+                dry_run,
+                take_over: args.take_over,
+            };
+            Some(relocate(uri, &options, how).await.map_err(failed)?)
+        }
+        None => None,
+    };
+    let collection = gc(uri, &options, GcOptions { dry_run }).await;
+    Ok(Collected {
+        collection: collection.map_err(failed)?,
+        relocation,
+    })
+}
+
+fn relocation_text(report: &RelocationReport) -> String {
+    let percent = report.percent;
+    if report.objects == 0 {
+        return format!(
+            "\n  no object is to be vacated: {percent} % of each are used, or a snapshot needs it"
+        );
+    }
+    let objects = objects_text(report.objects, report.bytes);
+    let used = HumanBytes(report.used_bytes);
+    match report.dry_run {
+        true => format!("\n  {objects} would be vacated: {used} of them are used"),
+        false => {
+            format!("\n  {objects} were vacated: {used} of them were used, and were written again")
+        }
+    }
 }
 
 fn gc_text(report: &GcReport) -> String {

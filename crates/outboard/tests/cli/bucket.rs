@@ -13,6 +13,7 @@ mod standby;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use block::BlockDevice as _;
 use testkit::s3::{BUCKET, FaultyProxy, KEY, RequestFaults, S3Make, S3Server, SECRET};
 use testkit::{proc::Process, requires};
 
@@ -245,6 +246,58 @@ fn collection_of_a_volume(place: &Place<'_>, volume: &str) {
         check.contains("`outboard bucket gc` deletes such"),
         "{check}"
     );
+}
+
+/// Writes a part of a volume, and closes it.
+fn overwrite(place: &Place<'_>, volume: &str, range: block::Range) {
+    let (mut server, uri) = place.serve(volume, "overwriting");
+    let write = async {
+        let client = standby::connect(&uri).await;
+        let data = testkit::single(vec![7; range.len_usize()]);
+        let written = client.write(range, data, block::WriteFlags::FUA).await;
+        written.expect("it is served");
+        client.close().await;
+    };
+    engine::run(&engine::Config::default(), |_| write).expect("an engine");
+    server
+        .signal(rustix::process::Signal::TERM)
+        .expect("it runs");
+    server.wait(LIMIT).expect("it stops");
+}
+
+/// The image, of which three of five MiB were overwritten.
+#[test]
+fn data_is_relocated_by_a_server_or_here_and_its_objects_are_left_to_a_collection() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = Place::in_folder(folder.path());
+    let volume = format!("{}/root", place.prefix);
+    let volume = volume.as_str();
+    write_image(folder.path());
+    place.done(&["bucket", "create", volume, "8M"]);
+    place.done(&["copy", "image", volume, "--force"]);
+    overwrite(&place, volume, block::Range::new(3 << 20, 3 << 20));
+    let gc = |more: &[&str]| place.json(&[&["--json", "bucket", "gc", volume], more].concat());
+    let dry = gc(&["--relocate", "--dry-run"]);
+    assert_eq!(dry["relocation"]["objects"], 1, "{dry}");
+    assert_eq!(dry["relocation"]["used_bytes"], 2 << 20, "{dry}");
+    let few = gc(&["--relocate=20", "--dry-run"]);
+    assert_eq!(few["relocation"]["objects"], 0, "{few}");
+    {
+        let _server = place.serve(volume, "socket");
+        let text = place.done(&["bucket", "gc", volume, "--relocate"]);
+        let vacated = "1 objects of 5.00 MiB were vacated: 2.00 MiB of them were used, and were written again";
+        assert!(text.contains(vacated), "{text}");
+    }
+    let done = gc(&["--relocate", "--take-over"]);
+    assert_eq!(done["relocation"]["objects"], 0, "{done}");
+    assert_eq!(done["waiting_bytes"], 5 << 20, "{done}");
+    place.fails(&["bucket", "gc", volume, "--take-over"], "--relocate");
+    place.fails(
+        &["bucket", "gc", volume, "--relocate=0"],
+        "not a number from 1 to 100",
+    );
+    let check = place.done(&["bucket", "check", volume, "--data"]);
+    assert!(check.contains("no problem found in 1280 blocks"), "{check}");
 }
 
 /// The record of the first collection is made an older one.

@@ -435,11 +435,17 @@ fn play(folder: &Path, rounds: u64, seed: u64) -> String {
     };
     engine::run(&engine::Config::default(), |_| play).expect("an engine");
     let (changes, flushes, faults) = (writer.last_tag, writer.flushes, proxy.faults());
-    let Collector { count, deleted, .. } = world.collector;
+    let Collector {
+        count,
+        deleted,
+        vacated,
+        ..
+    } = world.collector;
     let is_tried = flushes > 0 && faults > 0 && deleted > 0;
     assert!(is_tried, "nothing was tried");
     format!(
-        "{rounds} rounds from seed {seed}: {changes} changes, {flushes} flushes, {faults} faults, {count} collections of {deleted} objects"
+        "{rounds} rounds from seed {seed}: {changes} changes, {flushes} flushes, {faults} faults, {count} collections of {deleted} objects, \
+         {vacated} vacated before"
     )
 }
 
