@@ -88,7 +88,7 @@ pub(super) const BUCKET_ROWS: &[Row] = &[
     ),
     bucket(
         "bucket-space-random",
-        "bytes in the store after as much was overwritten at random, some of it not, and collected",
+        "bytes in the store after as much was overwritten at random, some of it not, relocated and collected",
         BucketWork::Space { once: false },
         SPACE,
     ),

@@ -204,6 +204,15 @@ impl Site {
         Ok(bytes_below(&self.objects)? - unused)
     }
 
+    /// Has the server write the data of objects again of which little is used.
+    pub(super) fn relocate(&self) -> Result<()> {
+        if self.contender == Contender::ZeroFs {
+            return Ok(());
+        }
+        let mut relocate = self.bucket_command(["gc", &self.uri(), "--relocate", "--json"]);
+        shell::output(&mut relocate).map(drop)
+    }
+
     /// Runs a collection: bytes that a later one deletes, and when.
     pub(super) fn collect(&self) -> Result<(u64, Duration)> {
         if self.contender == Contender::ZeroFs {

@@ -172,7 +172,8 @@ fn flushes(site: &Site, serving: &Serving, time: Duration) -> Result<Sample> {
     })
 }
 
-/// Fills a part of the disk, overwrites as much at random, and collects. With `--quick` what the first collection found counts as
+/// Fills a part of the disk, overwrites as much at random, relocates what is left of objects unless each block was overwritten, and
+/// collects. With `--quick` what the first collection found counts as
 /// deleted; the second one deletes it, a quarter of an hour later.
 #[expect(clippy::cast_precision_loss, reason = "a figure has three digits")]
 fn space(args: &Args, names: Vec<String>, sites: &[Site], once: bool) -> Result<Vec<Measured>> {
@@ -187,6 +188,9 @@ fn space(args: &Args, names: Vec<String>, sites: &[Site], once: bool) -> Result<
         };
         one(&serving, &load("randwrite", 4 << 10, 1, 32), overwrite)?;
         Probe::connect(&serving)?.flush()?;
+        if !once {
+            site.relocate()?;
+        }
         serving.stop(END_LIMIT)?;
         wait = wait.max(site.collect()?.1);
     }
