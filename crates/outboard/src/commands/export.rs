@@ -3,7 +3,7 @@
 use crate::commands::reload::{WhichServer, unexpected_answer};
 use crate::commands::serve::exports::{WriteArgs, plan_added};
 use crate::completion;
-use crate::control::{ControlAnswer, ControlRequest, ExportRequest};
+use crate::control::{AddedExport, ControlAnswer, ControlRequest, ExportRequest};
 use crate::failure::Failure;
 use crate::graph::{ByteSize, absolute, resolve};
 use crate::output::{Format, columns};
@@ -30,6 +30,10 @@ pub(crate) struct AddArgs {
 
     #[command(flatten)]
     access: WriteArgs,
+
+    /// Open a volume when a client is going to write to it: another server may have it until then
+    #[arg(long, conflicts_with = "read_only")]
+    standby: bool,
 
     #[command(flatten)]
     which: WhichServer,
@@ -67,16 +71,17 @@ fn add(args: AddArgs, format: Format) -> Result<(), Failure> {
     let record = writers.record.map(std::path::absolute).transpose();
     writers.record = record.map_err(cannot)?;
     let (name, read_only) = (named.name.unwrap_or_default(), args.access.read_only);
-    // What the command line alone shows to be wrong is not sent.
-    plan_added(name.clone(), disk.clone(), read_only, &writers)?;
     let words = format!("export {name:?} is served until it is removed or the server ends");
-    let request = ExportRequest::Add {
+    let export = AddedExport {
         name,
         disk,
         read_only,
+        is_standby: args.standby,
         writers,
     };
-    change(&args.which, request, &words, format)
+    // What the command line alone shows to be wrong is not sent.
+    plan_added(&export)?;
+    change(&args.which, ExportRequest::Add(export), &words, format)
 }
 
 /// Requests a change, and prints what was done, in `words` or as JSON.

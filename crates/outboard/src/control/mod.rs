@@ -90,21 +90,29 @@ pub(crate) enum ControlRequest {
     MoveExtents(MoveExtents),
 }
 
+/// An export that a command adds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AddedExport {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its disk, as an expression; its paths are absolute.
+    pub(crate) disk: String,
+    /// Refuse writes.
+    pub(crate) read_only: bool,
+    /// Open it when a client is going to write.
+    #[serde(default)]
+    pub(crate) is_standby: bool,
+    /// How writers are taken.
+    pub(crate) writers: WriterOptions,
+}
+
 /// A change of the exports, which the configuration does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum ExportRequest {
     /// Serve one more.
-    Add {
-        /// Its name.
-        name: String,
-        /// Its disk, as an expression; its paths are absolute.
-        disk: String,
-        /// Refuse writes.
-        read_only: bool,
-        /// How writers are taken.
-        writers: WriterOptions,
-    },
+    Add(AddedExport),
     /// End one.
     Remove {
         /// Its name.

@@ -24,13 +24,8 @@ impl Live {
     pub(super) async fn change_exports(&self, request: ExportRequest) -> Result<Reloaded, String> {
         let mut running = self.running.lock().await;
         match request {
-            ExportRequest::Add {
-                name,
-                disk,
-                read_only,
-                writers,
-            } => {
-                let plan = plan_added(name, disk, read_only, &writers);
+            ExportRequest::Add(added) => {
+                let plan = plan_added(&added);
                 let plan = plan.map_err(|failure| failure.line())?;
                 self.add_export(&mut running, plan).await
             }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use nbd::server::Rules;
 
 use crate::config::{ExportPlan, OverlayPlan, StandbyOptions, WriterOptions, WrittenDisk, standby};
+use crate::control::AddedExport;
 use crate::failure::Failure;
 use crate::graph::{NamedDisk, resolve};
 
@@ -102,14 +103,11 @@ pub(super) fn free(disks: Vec<NamedDisk>, read_only: bool) -> Vec<ExportPlan> {
     disks.into_iter().map(export).collect()
 }
 
-/// The export `name` that a command adds, on a disk that is written without a name.
-pub(crate) fn plan_added(
-    name: String,
-    disk: String,
-    read_only: bool,
-    writers: &WriterOptions,
-) -> Result<ExportPlan, Failure> {
-    let mut plans = free(plan(&[disk], read_only)?, read_only);
+/// The export that a command adds, on a disk that is written without a name.
+pub(crate) fn plan_added(added: &AddedExport) -> Result<ExportPlan, Failure> {
+    let name = added.name.clone();
+    let disks = plan(std::slice::from_ref(&added.disk), added.read_only)?;
+    let mut plans = free(disks, added.read_only);
     let plan = plans.pop().expect("each disk gives a plan");
     if !plan.name.is_empty() || name.is_empty() {
         let names = if name.is_empty() {
@@ -125,7 +123,7 @@ pub(crate) fn plan_added(
         is_added: true,
         ..plan
     };
-    with_writers(plan, writers)
+    with_standby(with_writers(plan, &added.writers)?, added.is_standby)
 }
 
 /// The same with an overlay for each client, by `plan`.

@@ -282,6 +282,43 @@ fn a_client_goes_on_with_the_other_server_of_a_volume_on_an_s3_server() {
     });
 }
 
+/// An export that is added to a server that runs.
+#[test]
+fn an_export_that_is_added_stands_by() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = Place::in_folder(folder.path());
+    let volume = format!("{}/root", place.prefix);
+    place.done(&["bucket", "create", &volume, "8M"]);
+    let (server, port) = serve_at(&place, &["spare=memory(1M)"], 0, 0);
+    let disk = format!("root={volume}");
+    place.fails(
+        &["export", "add", "root=memory(1M)", "--standby"],
+        "only a volume on an object store",
+    );
+    place.fails(
+        &["export", "add", &disk, "--standby", "--read-only"],
+        "--read-only",
+    );
+    place.done(&["export", "add", &disk, "--standby"]);
+    let standby = || {
+        let figures = &place.servers()[0]["figures"];
+        let mut exports = figures["exports"].as_array().expect("a list").iter();
+        let root = exports.find(|export| export["name"] == "root");
+        root.expect("it was added")["standby"].clone()
+    };
+    assert_eq!(standby()["is_open"], false);
+    let uri = format!("nbd://127.0.0.1:{port}/root");
+    let write = async {
+        let client = connect(&uri).await;
+        let mut writer = Writer::new(1);
+        work(&mut writer, &client, 2).await;
+        client.close().await;
+    };
+    engine::run(&engine::Config::default(), |_| write).expect("an engine");
+    assert_eq!(standby()["is_open"], true);
+    drop(server);
+}
+
 /// Nothing but a volume fences a server.
 #[test]
 fn only_volumes_stand_by() {
