@@ -80,7 +80,7 @@ enum Door {
     /// Boot systemd with our units in a container, and use them.
     Units,
     /// Boot machines without a disk from `outboard netboot`, in QEMU.
-    Netboot,
+    Netboot(netboot::Args),
 }
 
 fn main() -> ExitCode {
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         Door::Manual(args) => manual::run(&args),
         Door::Package(args) => package::run(&args),
         Door::Units => units::run(),
-        Door::Netboot => netboot::run(),
+        Door::Netboot(args) => netboot::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -98,4 +98,14 @@ pub(super) const BUCKET_ROWS: &[Row] = &[
         BucketWork::Idle,
         &[&[below(Figure::StoreRate, 0.1)]],
     ),
+    // The seconds are those of all boots, and each machine reads as fast as it is answered.
+    bucket(
+        "bucket-boot",
+        "1,000 machines boot at once from a cached snapshot, each with an overlay in a folder",
+        BucketWork::Boot { machines: 1000 },
+        &[&[
+            below(Figure::P99, 50_000.0),
+            below(Figure::ServerMemory, 1024.0),
+        ]],
+    ),
 ];

@@ -123,6 +123,11 @@ pub(crate) enum BucketWork {
     },
     /// Requests to the store without any of a client.
     Idle,
+    /// Machines without a disk that boot at once, each with an overlay over a snapshot.
+    Boot {
+        /// How many.
+        machines: u32,
+    },
 }
 
 /// An array with parity.

@@ -15,6 +15,7 @@
 mod client;
 mod golden;
 mod network;
+mod record;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,20 +45,32 @@ struct Stage {
     network: Network,
     folder: PathBuf,
     image: PathBuf,
+    /// The disk that is served: the image.
+    root: String,
     binary: PathBuf,
     begin: Instant,
 }
 
+/// What is booted.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Args {
+    /// Boot one machine, and write what it reads of its root disk to this file: the trace of the bench's row `bucket-boot`.
+    #[arg(long)]
+    record: Option<PathBuf>,
+}
+
 /// Boots them all.
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(&[packages::NETBOOT])?;
     let binary = shell::build()?;
     let folder = shell::target().join("netboot");
     std::fs::remove_dir_all(&folder).ok();
     std::fs::create_dir_all(&folder)?;
-    let stage = Stage {
+    let image = folder.join("golden.img");
+    let mut stage = Stage {
         network: Network::create()?,
-        image: folder.join("golden.img"),
+        root: image.to_string_lossy().into_owned(),
+        image,
         folder,
         binary,
         begin: clock::now(),
@@ -70,6 +83,12 @@ pub(crate) fn run() -> Result<()> {
     )?;
     let before = golden::checksum(&stage.image)?;
     stage.log("golden image", 0.0);
+    if let Some(trace) = &args.record {
+        packages::ensure(&[packages::TESTS])?;
+        record::record(&mut stage, trace)?;
+        std::fs::remove_dir_all(&stage.folder).ok();
+        return Ok(());
+    }
     let mut cpu_seconds = first_machine(&stage)?;
     cpu_seconds += other_machine(&stage, Firmware::Uefi, "UEFI, addresses from us")?;
     let after = golden::checksum(&stage.image)?;
@@ -94,15 +113,25 @@ impl Stage {
         println!("netboot: {elapsed:>5.0} s, {cpu_seconds:>4.0} s of QEMU's: {what}");
     }
 
+    /// The words behind `ip` that run `outboard netboot` on the box.
+    fn words(&self, more: &[&str]) -> Vec<String> {
+        let paths = [&self.binary, &self.folder.join("served")];
+        let [binary, served] = paths.map(|path| path.to_string_lossy().into_owned());
+        let netboot = [&binary, "netboot", &served, "--root", &self.root];
+        let on_box = &self.network.on_box()[1..];
+        let words = [
+            on_box,
+            &netboot,
+            &["--interface", CARD, "--append", APPEND],
+            more,
+        ];
+        words.concat().into_iter().map(str::to_owned).collect()
+    }
+
     /// Starts `outboard netboot` and waits until it serves. Its log is kept under `name`.
     fn serve(&self, name: &str, more: &[&str]) -> Result<Running> {
         let log = self.folder.join(name).with_extension("log");
-        let mut words: Vec<&str> = self.network.on_box()[1..].to_vec();
-        let paths = [&self.binary, &self.folder.join("served"), &self.image];
-        let [binary, served, image] = paths.map(|path| path.to_string_lossy().into_owned());
-        words.extend([&*binary, "netboot", &*served, "--root", &*image]);
-        words.extend(["--interface", CARD, "--append", APPEND]);
-        words.extend(more);
+        let words = self.words(more);
         let mut server = Running::start("ip", words, &log)?;
         let uri = format!("nbd://{BOX_ADDRESS}/root");
         let printed = || std::fs::read_to_string(&log).unwrap_or_default();

@@ -24,6 +24,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// What the disk of ZeroFS is called: a file in the folder of this name.
 const DEVICES: &str = ".nbd";
 const DEVICE: &str = "disk";
+/// The snapshot that machines boot from.
+const GOLDEN: &str = "golden";
 
 /// Who is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,16 +145,35 @@ impl Site {
             }
             Contender::ZeroFs => return Ok(self.start_zerofs()?.0),
         };
+        self.launch(&disk, &[])
+    }
+
+    /// Starts a server of ours that gives each client an overlay in `folder` over a snapshot of the volume, which is cached.
+    pub(super) fn start_golden(&self, overlays: &Path) -> Result<Serving> {
+        let cache = self.folder.join("golden");
+        let disk = format!("cache({}@{GOLDEN},{})", self.uri(), cache.display());
+        let overlays = overlays.display().to_string();
+        self.launch(&disk, &["--overlay-per-client".to_owned(), overlays])
+    }
+
+    /// Makes the snapshot that machines boot from.
+    pub(super) fn snapshot(&self) -> Result<()> {
+        let mut create = self.bucket_command(["snapshot", "create", &self.uri(), GOLDEN]);
+        shell::output(&mut create).map(drop)
+    }
+
+    fn launch(&self, disk: &str, options: &[String]) -> Result<Serving> {
         let command = ["env".to_owned()].into_iter();
         let launcher = Launcher {
             ours: command
                 .chain(self.environment.iter().cloned())
                 .chain(serve_command(&self.binary))
+                .chain(options.iter().cloned())
                 .collect(),
             before: None,
             folder: self.folder.clone(),
         };
-        launcher.start(Server::Ours, &disk)
+        launcher.start(Server::Ours, disk)
     }
 
     /// The server of ZeroFS, and the port of its files.
@@ -172,6 +193,11 @@ impl Site {
                 format!("ZeroFS does not serve: {}", logged.trim())
             })?;
         Ok((served, files))
+    }
+
+    /// Of its files.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     fn cache(&self) -> PathBuf {

@@ -3,6 +3,7 @@
 //! Each measurement starts the server of its contender and ends it, so that no other one compacts or collects meanwhile. What is counted
 //! of the store is what its proxy counted.
 
+mod boot;
 mod contender;
 mod ninep;
 mod probe;
@@ -58,6 +59,8 @@ pub(super) fn measure(
     let store = ObjectStore::start(&programs.versitygw, folder.path())?;
     let contenders = match work {
         BucketWork::Cold(_) => &[Contender::Uncached, Contender::ZeroFs, Contender::Cached][..],
+        // ZeroFS gives clients no overlays.
+        BucketWork::Boot { .. } => &[Contender::Cached],
         _ => &[Contender::Cached, Contender::ZeroFs],
     };
     let mut contenders = contenders.to_vec();
@@ -70,6 +73,7 @@ pub(super) fn measure(
     match work {
         BucketWork::Space { once } => return space(args, names, &sites, once),
         BucketWork::Idle => return idle(names, &sites),
+        BucketWork::Boot { machines } => return boots(args, names, &sites[0], machines),
         BucketWork::WriteAll(_) => {}
         _ => sites.iter().try_for_each(|site| site.fill(DISK_SIZE))?,
     }
@@ -103,7 +107,10 @@ fn one_round(site: &Site, serving: &Serving, work: BucketWork, seconds: u32) -> 
             let mut probe = Probe::connect(serving)?;
             Ok(probe.read_in_flushes(time)?.1)
         }
-        BucketWork::Write(_) | BucketWork::Space { .. } | BucketWork::Idle => {
+        BucketWork::Write(_)
+        | BucketWork::Space { .. }
+        | BucketWork::Idle
+        | BucketWork::Boot { .. } => {
             unreachable!("measured elsewhere")
         }
     }
@@ -210,6 +217,29 @@ fn space(args: &Args, names: Vec<String>, sites: &[Site], once: bool) -> Result<
         })
     };
     measured(names, sites, stored)
+}
+
+/// Machines that boot at once from a snapshot that one of them has booted from before.
+fn boots(args: &Args, names: Vec<String>, site: &Site, machines: u32) -> Result<Vec<Measured>> {
+    process::allow_files(machines)?;
+    site.fill(DISK_SIZE)?;
+    site.snapshot()?;
+    rounds(args, names, |_| {
+        let overlays = tempfile::tempdir_in(site.folder())?;
+        let serving = site.start_golden(overlays.path())?;
+        boot::replay(&serving, 1)?;
+        let before = process::cpu_seconds(serving.id())?;
+        let sample = boot::replay(&serving, machines)?;
+        let spent = process::cpu_seconds(serving.id())? - before;
+        let requests = sample.rate.zip(sample.seconds);
+        let peak = process::peak_memory_kib(serving.id())?;
+        serving.stop(END_LIMIT)?;
+        Ok(Sample {
+            server_cpu_us: requests.map(|(rate, seconds)| spent * 1e6 / (rate * seconds)),
+            server_mib: Some(peak / 1024.0),
+            ..sample
+        })
+    })
 }
 
 /// Requests of servers without a client, all at the same time.

@@ -4,11 +4,21 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use super::boot::{self, TracedRead};
 use super::contender::waiting;
 use super::ninep;
 use super::proxy::{FaultyProxy, RequestCounts, RequestFaults};
 use super::store::bytes_below;
 use super::uploaded;
+
+#[test]
+fn a_trace_is_read_and_a_line_that_is_no_read_is_named() {
+    let read = |offset, len| TracedRead { offset, len };
+    let reads = boot::reads("# a head\n0 1 4\n750 1024 128\n").unwrap();
+    assert_eq!(reads, [read(1 << 10, 4 << 10), read(1 << 20, 128 << 10)]);
+    let error = boot::reads("0 1\n").unwrap_err();
+    assert_eq!(error.to_string(), "\"0 1\" is no read");
+}
 
 /// A server that answers each request with three bytes.
 fn three_bytes() -> u16 {
