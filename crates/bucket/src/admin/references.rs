@@ -10,7 +10,7 @@ use crate::error::BucketError;
 use crate::format::{BLOCK, DataObject, VolumeHeader, data_object};
 use crate::run_map::{BlockSource, RunMap};
 use crate::store::StoreAccess;
-use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_checkpoint};
+use crate::volume::{FoundMeta, IndexCheckpoints, IndexHandle, ScanError, open_checkpoint};
 
 /// The data objects that are referred to.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl VolumeReferences {
     pub(super) async fn find(
         access: &StoreAccess,
         header: &VolumeHeader,
-        (index, last_generation): (IndexHandle, u32),
+        (index, meta): (IndexHandle, FoundMeta),
     ) -> Result<Self, BucketError> {
         let mut references = References::default();
         references.add_index(access, &index).await?;
@@ -105,7 +105,7 @@ impl VolumeReferences {
             }
         }
         Ok(Self {
-            last_generation,
+            last_generation: meta.generation,
             references,
             expires: expires.map(SystemTime::from),
         })

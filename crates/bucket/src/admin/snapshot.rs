@@ -254,7 +254,7 @@ pub(super) async fn reach_last_log(
     if !how.take_over {
         return Err(no_answer());
     }
-    take_over(access).await?;
+    take_over(access, false).await?;
     match checkpoints.next_log().await? > last {
         true => Ok(()),
         false => Err(no_answer()),
