@@ -167,6 +167,11 @@ impl JournalQueue {
         self.unjournaled = DirtyMap::default();
     }
 
+    /// The first record that is not in the store.
+    pub(crate) const fn tail(&self) -> JournalPosition {
+        self.ring.tail
+    }
+
     /// For the status.
     pub(crate) const fn figures(&self) -> JournalFigures {
         JournalFigures {

@@ -30,6 +30,9 @@ const RECORD_CHECKED: usize = 56;
 const CHANGES_AT: usize = 64;
 /// Bytes of a change in the list of a record.
 const CHANGE_LEN: usize = 16;
+/// Blocks of a run.
+const ALL_BLOCKS: u32 = 32;
+const _: () = assert!(ALL_BLOCKS as usize == RUN_BLOCKS);
 const KIND_DATA: u32 = 1;
 const KIND_ZERO: u32 = 2;
 
@@ -203,7 +206,7 @@ impl RecordPlan {
         for (run, changed) in changes.runs() {
             let first = run * RUN_BLOCKS as u64;
             match changed {
-                DirtyRun::Zero => plan.push(first, RUN_BLOCKS as u32, false),
+                DirtyRun::Zero => plan.push(first, ALL_BLOCKS, false),
                 DirtyRun::Blocks(blocks) => {
                     for (block, changed) in (first..).zip(blocks.iter()) {
                         if let Some(changed) = changed {

@@ -32,6 +32,8 @@ pub(crate) struct JournalRecord {
     pub(crate) opening: JournalOpening,
     /// The first of its records that is not in the store.
     pub(crate) next: JournalPosition,
+    /// Counts the requests of snapshots that the writer carried out in this opening.
+    pub(crate) publishes: u64,
     /// The machine that has it.
     pub(crate) host: String,
     /// Where it is there.
@@ -94,6 +96,7 @@ impl IndexMeta {
             bytes.extend_from_slice(&journal.opening.generation.to_le_bytes());
             bytes.extend_from_slice(&journal.next.sequence.to_le_bytes());
             bytes.extend_from_slice(&journal.next.block.to_le_bytes());
+            bytes.extend_from_slice(&journal.publishes.to_le_bytes());
             push_name(&mut bytes, &journal.host);
             push_name(&mut bytes, &journal.path);
         }
@@ -145,6 +148,7 @@ impl JournalRecord {
                 sequence: u64::from_le_bytes(values.array()?),
                 block: u64::from_le_bytes(values.array()?),
             },
+            publishes: u64::from_le_bytes(values.array()?),
             host: values.name()?,
             path: values.name()?,
         })

@@ -99,7 +99,7 @@ proptest! {
     fn what_a_volume_records_of_its_journal_is_read_as_it_was_written(
         generation: u32, sequence: u64, block: u64, host in "\\PC{0,40}", path in "\\PC{0,40}", at: prop::sample::Index, bit in 0..8_u32,
     ) {
-        let journal = Some(JournalRecord { opening: OPENING, next: JournalPosition { sequence, block }, host, path });
+        let journal = Some(JournalRecord { opening: OPENING, next: JournalPosition { sequence, block }, publishes: block ^ 5, host, path });
         let meta = IndexMeta { id: header().volume, generation, journal };
         let mut bytes = meta.encode();
         prop_assert_eq!(IndexMeta::decode(&bytes), Ok(meta));
@@ -217,6 +217,7 @@ fn what_is_done_with_a_journal() {
         next: JournalPosition::START,
         host: "box".to_owned(),
         path: "/j".to_owned(),
+        publishes: 0,
     };
     let (host, path) = ("box".to_owned(), "/j".to_owned());
     let other = Err(JournalRefusal::Other { host, path });

@@ -9,10 +9,14 @@ use testkit::{CrashDisk, Effect, Fault, FaultDisk};
 
 use super::unstable_store::{Faults, RequestCut, UnstableStore};
 use super::volume::{SIZE, access, open, open_for_reading, open_with, run, stable, tags, write};
-use crate::admin::{CheckOptions, check_on, create_on, delete_on, discard_journal_on, status_on};
+use crate::admin::{
+    CheckOptions, SnapshotOptions, check_on, create_on, create_snapshot_on, delete_on,
+    discard_journal_on, status_on,
+};
 use crate::error::{BucketError, VolumeFailure};
 use crate::format::BLOCK;
 use crate::journal_plan::JournalRefusal;
+use crate::snapshot_name::SnapshotName;
 use crate::store::StoreAccess;
 use crate::volume::{BucketVolume, VolumeJournal, VolumeOptions};
 
@@ -298,6 +302,53 @@ fn a_journal_that_cannot_be_written_fails_the_volume_for_good() {
         write(&volume, 0, 1, 6).await.unwrap_err();
         assert!(matches!(volume.failure(), Some(VolumeFailure::Journal(_))));
         assert_eq!(tags(&volume, 0, 1).await, [5], "reads are answered");
+    });
+}
+
+/// Also of a volume whose changes are in the journal alone, and of one without changes to commit.
+#[test]
+fn a_snapshot_has_what_the_journal_acknowledged() {
+    run(async {
+        let (inner, disk) = new_store().await;
+        let volume = open_journaled(stable(&inner), &disk).await.unwrap();
+        for (tag, name) in [(5, "a"), (6, "b")] {
+            write(&volume, 0, 1, tag).await.unwrap();
+            volume.flush().await.unwrap();
+            let name: SnapshotName = name.parse().unwrap();
+            let store = stable(&inner);
+            let made = create_snapshot_on(&store, &name, SnapshotOptions::default());
+            made.await.unwrap();
+            let snapshot = VolumeOptions {
+                snapshot: Some(name),
+                ..VolumeOptions::default()
+            };
+            let snapshot = open_with(stable(&inner), &snapshot).await.unwrap();
+            assert_eq!(tags(&snapshot, 0, 1).await, [tag]);
+        }
+        let name: SnapshotName = "c".parse().unwrap();
+        let store = stable(&inner);
+        let made = create_snapshot_on(&store, &name, SnapshotOptions::default());
+        made.await.unwrap();
+        write(&volume, 0, 1, 7).await.unwrap();
+        volume.flush().await.unwrap();
+        // The position that the request recorded is none of later commits.
+        let crashed = Arc::new(inner.fork());
+        let volume = open_journaled(stable(&crashed), &cut(&disk)).await.unwrap();
+        assert_eq!(tags(&volume, 0, 1).await, [7]);
+    });
+}
+
+#[test]
+fn a_snapshot_of_a_journal_without_its_server_is_refused() {
+    run(async {
+        let (inner, _) = crashed().await;
+        for take_over in [false, true] {
+            let name: SnapshotName = "a".parse().unwrap();
+            let how = SnapshotOptions { take_over };
+            let refused = create_snapshot_on(&stable(&inner), &name, how).await;
+            let refused = refused.unwrap_err();
+            assert!(matches!(refused, BucketError::NoAnswer { .. }), "{refused}");
+        }
     });
 }
 

@@ -18,6 +18,7 @@
 //! until they are in the store, so at most the memory of changes is ever behind.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::{IoBufs, IoError, Node, Range, WriteFlags};
 use bytes::Bytes;
@@ -25,13 +26,13 @@ use slatedb::WriteBatch;
 
 use super::VolumeShared;
 use super::index::IndexHandle;
-use super::journal_open::remove_mark;
+use super::journal_open::{BegunJournal, remove_mark};
 use super::open::FoundMeta;
 use crate::dirty::DirtyMap;
 use crate::error::{BucketError, VolumeFailure};
 use crate::format::{
-    BLOCK, IndexMeta, JournalHeader, JournalId, JournalOpening, JournalPosition, JournalRecord,
-    META_KEY, RING_MIN, RecordHeader, VolumeId,
+    BLOCK, BLOCK_LEN, IndexMeta, JournalHeader, JournalId, JournalOpening, JournalPosition,
+    JournalRecord, META_KEY, RING_MIN, RecordHeader, VolumeId,
 };
 use crate::journal_plan::{JournalPlan, JournalRefusal};
 use crate::journal_ring::{Append, JournalQueue, JournalRing};
@@ -70,6 +71,8 @@ pub(super) struct OpenJournal {
     header: JournalHeader,
     /// One record is appended at a time.
     append: tokio::sync::Mutex<()>,
+    /// Requests of snapshots that were carried out.
+    publishes: AtomicU64,
 }
 
 impl VolumeJournal {
@@ -184,6 +187,7 @@ impl VolumeJournal {
         JournalRecord {
             opening,
             next,
+            publishes: 0,
             host: self.host.clone(),
             path: self.path.clone(),
         }
@@ -245,7 +249,7 @@ impl VolumeJournal {
     ) -> Result<bool, BucketError> {
         for part in steps(1..1 + header.blocks) {
             let bytes = self.read(part).await?;
-            let mut places = (part.offset / BLOCK - 1..).zip(bytes.chunks_exact(BLOCK as usize));
+            let mut places = (part.offset / BLOCK - 1..).zip(bytes.chunks_exact(BLOCK_LEN));
             let is_later = |(place, block): (u64, &[u8])| {
                 let record = RecordHeader::decode(block, header.opening);
                 record.is_some_and(|record| {
@@ -273,13 +277,15 @@ fn is_zero(bytes: &[u8]) -> bool {
 }
 
 impl OpenJournal {
-    /// That with this header, open.
-    pub(super) fn new(journal: VolumeJournal, header: JournalHeader) -> Self {
-        Self {
-            journal,
-            header,
+    /// That of a writer, and what is to be committed before any request.
+    pub(super) fn of(begun: BegunJournal) -> (Self, Option<Replay>) {
+        let open = Self {
+            journal: begun.journal,
+            header: begun.header,
             append: tokio::sync::Mutex::default(),
-        }
+            publishes: AtomicU64::default(),
+        };
+        (open, begun.replay)
     }
 
     /// What is in it of the changes in memory: nothing, with the next record at `at`.
@@ -289,7 +295,10 @@ impl OpenJournal {
 
     /// What the volume records of it, with the first record that is not in the store.
     pub(super) fn record(&self, next: JournalPosition) -> JournalRecord {
-        self.journal.record(self.header.opening, next)
+        JournalRecord {
+            publishes: self.publishes.load(Ordering::Relaxed),
+            ..self.journal.record(self.header.opening, next)
+        }
     }
 
     /// Where it is.
@@ -299,21 +308,15 @@ impl OpenJournal {
 
     async fn write(&self, bytes: Bytes, at: JournalPosition) -> Result<(), BucketError> {
         let count = bytes.len() as u64 / BLOCK;
-        let mut rest = bytes;
-        let mut parts = JournalRing::parts(self.header.blocks, at, count).peekable();
-        let mut is_durable = true;
-        while let Some(part) = parts.next() {
-            let data = rest.split_to(part.len_usize());
-            let is_whole = rest.is_empty() && is_durable;
-            let flags = match is_whole {
-                true => WriteFlags::FUA,
-                false => WriteFlags::empty(),
-            };
-            self.journal.write(part, data, flags).await?;
-            is_durable = is_whole;
+        let parts: Vec<Range> = JournalRing::parts(self.header.blocks, at, count).collect();
+        if let [part] = parts[..] {
+            return self.journal.write(part, bytes, WriteFlags::FUA).await;
         }
-        if is_durable {
-            return Ok(());
+        let mut rest = bytes;
+        for part in parts {
+            let data = rest.split_to(part.len_usize());
+            let flags = WriteFlags::empty();
+            self.journal.write(part, data, flags).await?;
         }
         let flushed = self.journal.disk.flush().await;
         flushed.map_err(self.journal.failed())
@@ -384,6 +387,23 @@ impl VolumeShared {
         super::index::limited(&self.access, limit, "write", work).await
     }
 
+    /// Records that all changes were committed behind a request of a snapshot: without a change to commit there is no other sign of that.
+    pub(super) async fn record_publish(&self) -> Result<(), BucketError> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        // No commit has another position meanwhile.
+        let committer = self.committer.lock().await;
+        if self.memory().failure().is_some() {
+            return Ok(());
+        }
+        journal.publishes.fetch_add(1, Ordering::Relaxed);
+        let next = self.memory().journal().map(JournalQueue::tail);
+        let recorded = self.write_meta(next).await;
+        drop(committer);
+        recorded
+    }
+
     /// Commits what was replayed, and begins an opening of the journal behind it. Before all requests.
     pub(super) async fn commit_replay(
         self: &mut Arc<Self>,
@@ -423,6 +443,8 @@ impl VolumeShared {
             return;
         };
         let turn = journal.append.lock().await;
+        // No request of a snapshot records the journal behind this.
+        let committer = self.committer.lock().await;
         if !self.memory().is_stored() {
             tracing::warn!(
                 "{}: the journal {} stays open: it has changes that are not in the store",
@@ -444,6 +466,6 @@ impl VolumeShared {
         if let Err(error) = closed.await {
             tracing::warn!("{}: its journal stays open: {error}", self.access.uri);
         }
-        drop(turn);
+        drop((turn, committer));
     }
 }

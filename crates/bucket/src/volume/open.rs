@@ -67,23 +67,8 @@ pub(crate) async fn open_on(
         access.uri = format!("{}@{}", access.uri, snapshot.record.name);
     }
     let read_only = options.read_only || snapshot.is_some();
-    if read_only && options.journal.is_some() {
-        let uri = access.uri;
-        return Err(BucketError::JournalReadOnly { uri });
-    }
-    let (index, generation, journal) = match &snapshot {
-        Some(snapshot) => without_journal(open_snapshot(&access, &header, snapshot).await?),
-        None if read_only => {
-            let opened = open_reader(&access, &header).await?;
-            warn_of_journal(&access, &opened.1);
-            without_journal(opened)
-        }
-        None => {
-            refuse_early(&access, &found, options).await?;
-            probe(&access).await?;
-            open_writer(&access, (&found, options)).await?
-        }
-    };
+    let (index, generation, journal) =
+        open_index(&access, (&found, options), snapshot.as_ref()).await?;
     let writer_epoch = index.writer_epoch();
     let opening = (!read_only).then_some(generation.into());
     let size = snapshot.as_ref().map_or(header.size, |one| one.record.size);
@@ -91,13 +76,7 @@ pub(crate) async fn open_on(
         limit: options.outage_limit,
         retries_refusals: true,
     };
-    let (open_journal, replay) = match journal {
-        Some(begun) => {
-            let open = OpenJournal::new(begun.journal, begun.header);
-            (Some(open), begun.replay)
-        }
-        None => (None, None),
-    };
+    let (open_journal, replay) = journal.map(OpenJournal::of).unzip();
     let mut shared = Arc::new(VolumeShared {
         access,
         id: header.id,
@@ -116,7 +95,7 @@ pub(crate) async fn open_on(
         fetches: Semaphore::new(FETCHES_MAX),
         changes: InFlight::new(),
     });
-    if let Err(error) = shared.begin_journal(replay).await {
+    if let Err(error) = shared.begin_journal(replay.flatten()).await {
         shared.index.close(&shared.access.uri).await;
         return Err(error);
     }
@@ -130,11 +109,31 @@ pub(crate) async fn open_on(
     })
 }
 
-/// A volume that is only read.
-fn without_journal(
-    (index, meta): (IndexHandle, FoundMeta),
-) -> (IndexHandle, u32, Option<BegunJournal>) {
-    (index, meta.generation, None)
+/// Opens the index: its generation, and the journal of a writer.
+async fn open_index(
+    access: &StoreAccess,
+    (found, options): (&FoundHeader, &VolumeOptions),
+    snapshot: Option<&FoundSnapshot>,
+) -> Result<(IndexHandle, u32, Option<BegunJournal>), BucketError> {
+    let is_read = snapshot.is_some() || options.read_only;
+    if is_read && options.journal.is_some() {
+        let uri = access.uri.clone();
+        return Err(BucketError::JournalReadOnly { uri });
+    }
+    if !is_read {
+        refuse_early(access, found, options).await?;
+        probe(access).await?;
+        return open_writer(access, (found, options)).await;
+    }
+    let (index, meta) = match snapshot {
+        Some(snapshot) => open_snapshot(access, &found.header, snapshot).await?,
+        None => {
+            let opened = open_reader(access, &found.header).await?;
+            warn_of_journal(access, &opened.1);
+            opened
+        }
+    };
+    Ok((index, meta.generation, None))
 }
 
 /// What is read may be older than what a flush acknowledged.

@@ -1,10 +1,12 @@
 //! `outboard bucket …`: volumes on object stores.
 
+mod journal;
+
 use bucket::{
-    BucketError, BucketJournal, BucketSnapshot, BucketUri, CheckOptions, CheckReport, Decimal,
-    GcOptions, GcReport, SnapshotName, SnapshotOptions, SnapshotUri, StoreOptions, StorePrices,
-    VolumeStatus, check, create, create_clone, create_snapshot, delete, delete_snapshot,
-    discard_journal, gc, grow, list_snapshots, status,
+    BucketError, BucketSnapshot, BucketUri, CheckOptions, CheckReport, Decimal, GcOptions,
+    GcReport, SnapshotName, SnapshotOptions, SnapshotUri, StoreOptions, StorePrices, VolumeStatus,
+    check, create, create_clone, create_snapshot, delete, delete_snapshot, gc, grow,
+    list_snapshots, status,
 };
 use clap::Subcommand;
 use indicatif::HumanBytes;
@@ -42,28 +44,7 @@ pub(crate) enum Command {
     Clone(CloneArgs),
     /// Manage the local journal of a volume
     #[command(subcommand)]
-    Journal(JournalCommand),
-}
-
-/// What can be done with the local journal of a volume.
-#[derive(Debug, Subcommand)]
-pub(crate) enum JournalCommand {
-    /// Give up the journal that a volume has open, with all changes that are not in the store
-    ///
-    /// For a journal that is lost, with its machine or its disk. The volume is then what its last commit made it, and can be opened without the
-    /// journal. A server that has the volume open loses it, and the journal is refused from then on.
-    Discard(DiscardArgs),
-}
-
-/// A journal to be given up.
-#[derive(Debug, clap::Args)]
-pub(crate) struct DiscardArgs {
-    #[command(flatten)]
-    target: BucketTarget,
-
-    /// Give up changes that a flush acknowledged
-    #[arg(long)]
-    force: bool,
+    Journal(journal::JournalCommand),
 }
 
 /// What can be done with the snapshots of a volume.
@@ -231,7 +212,7 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
             format.print(&report, || gc_text(&report))
         }
         Command::Snapshot(command) => Box::pin(run_snapshot(command, format)).await,
-        Command::Journal(JournalCommand::Discard(args)) => Box::pin(discard(args, format)).await,
+        Command::Journal(command) => Box::pin(journal::run(command, format)).await,
         Command::Clone(args) => {
             let options = args.store.options();
             let cloned = Box::pin(create_clone(&args.snapshot, &args.uri, &options)).await;
@@ -322,32 +303,6 @@ async fn delete_volume(args: &DeleteArgs, format: Format) -> Result<(), Failure>
     })
 }
 
-async fn discard(args: &DiscardArgs, format: Format) -> Result<(), Failure> {
-    let (uri, options) = (&args.target.uri, args.target.options());
-    if !args.force {
-        let status = status(uri, &options).await.map_err(failed)?;
-        if let Some(journal) = status.journal {
-            let what = format!(
-                "cannot discard the journal of {uri}: {} may have changes that a flush acknowledged",
-                journal_text(&journal)
-            );
-            return Err(Failure::new(what).next("write --force to give them up"));
-        }
-    }
-    let discarded = discard_journal(uri, &options).await.map_err(failed)?;
-    format.print(&discarded, || {
-        let journal = journal_text(&discarded.journal);
-        format!("{uri}: discarded {journal}, with all records behind that")
-    })
-}
-
-fn journal_text(journal: &BucketJournal) -> String {
-    let BucketJournal {
-        host, path, stored, ..
-    } = journal;
-    format!("{path} on {host}, in the store up to its record {stored}")
-}
-
 fn failed(error: BucketError) -> Failure {
     let failure = Failure::from_error(&error);
     match error.next() {
@@ -417,7 +372,7 @@ fn status_text(priced: &PricedStatus) -> String {
     });
     rows.extend(clones);
     let journal = status.journal.iter();
-    rows.extend(journal.map(|journal| row("open journal", journal_text(journal))));
+    rows.extend(journal.map(|journal| row("open journal", journal::text(journal))));
     rows.push(row(
         "opened for writing",
         format!("{} times", status.generation),

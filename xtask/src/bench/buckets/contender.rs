@@ -32,6 +32,10 @@ pub(super) enum Contender {
     Cached,
     /// Ours without one.
     Uncached,
+    /// Ours without a cache, with a local journal.
+    Journaled,
+    /// A file on the disk of the journal, served by ours.
+    LocalFile,
     /// The peer.
     ZeroFs,
 }
@@ -41,6 +45,8 @@ impl fmt::Display for Contender {
         f.pad(match self {
             Self::Cached => "outboard",
             Self::Uncached => "outboard, no cache",
+            Self::Journaled => "outboard, journal",
+            Self::LocalFile => "local file",
             Self::ZeroFs => "ZeroFS",
         })
     }
@@ -52,6 +58,8 @@ impl Contender {
         match self {
             Self::Cached => "cached",
             Self::Uncached => "uncached",
+            Self::Journaled => "journaled",
+            Self::LocalFile => "file",
             Self::ZeroFs => "zerofs",
         }
     }
@@ -106,6 +114,10 @@ impl Site {
     }
 
     fn create(&self) -> Result<()> {
+        if self.contender == Contender::LocalFile {
+            let file = std::fs::File::create(self.local_file())?;
+            return Ok(file.set_len(DISK_SIZE)?);
+        }
         if self.contender != Contender::ZeroFs {
             let size = DISK_SIZE.to_string();
             let mut create = self.bucket_command(["create", &self.uri(), &size]);
@@ -141,6 +153,15 @@ impl Site {
                 let cache = self.cache();
                 format!("cache({},{},size={size})", self.uri(), cache.display())
             }
+            Contender::Journaled => {
+                let journal = self.local_file();
+                format!(
+                    "bucket({},journal={},durability=local)",
+                    self.uri(),
+                    journal.display()
+                )
+            }
+            Contender::LocalFile => self.local_file().display().to_string(),
             Contender::ZeroFs => return Ok(self.start_zerofs()?.0),
         };
         let command = ["env".to_owned()].into_iter();
@@ -172,6 +193,11 @@ impl Site {
                 format!("ZeroFS does not serve: {}", logged.trim())
             })?;
         Ok((served, files))
+    }
+
+    /// The journal, or the disk.
+    fn local_file(&self) -> PathBuf {
+        self.folder.join("local")
     }
 
     fn cache(&self) -> PathBuf {

@@ -31,7 +31,7 @@ use super::{LIMIT, Place, on_slow_s3};
 const ROUNDS: u64 = 6;
 /// How long a server lives under changes, and then without its store, milliseconds.
 const LIFE_MS: std::ops::Range<u64> = 20..1500;
-/// Blocks of one write whose commit is one.
+/// Bytes of a write that is in one commit.
 const WHOLE: u64 = 64 * 4096;
 
 /// The volume with its journal, as a disk.
