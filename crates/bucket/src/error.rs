@@ -6,7 +6,10 @@ use std::sync::Arc;
 use block::{Errno, Fenced, IoError, Operation, Range};
 use slatedb::{CloseReason, ErrorKind};
 
-use crate::format::{CollectionFormatError, EntryFormatError, HeaderFormatError, MetaFormatError};
+use crate::format::{
+    CollectionFormatError, EntryFormatError, HeaderFormatError, JournalFormatError, MetaFormatError,
+};
+use crate::journal_plan::JournalRefusal;
 use crate::snapshot_name::SnapshotName;
 use crate::uri::BucketUriError;
 
@@ -263,6 +266,52 @@ pub enum BucketError {
         /// The limit.
         seconds: u64,
     },
+    /// A journal that is not the volume's, or one of the volume that is not there.
+    #[error("{uri} cannot be opened for writing with the journal {path}: {source}")]
+    Journal {
+        /// The volume.
+        uri: String,
+        /// The journal.
+        path: String,
+        /// Why.
+        source: JournalRefusal,
+    },
+    /// A journal that was not named.
+    #[error("{uri} cannot be opened for writing without its journal: {source}")]
+    NoJournal {
+        /// The volume.
+        uri: String,
+        /// Why.
+        source: JournalRefusal,
+    },
+    /// A journal that is not understood.
+    #[error("the journal {path} is not used: {source}")]
+    JournalFormat {
+        /// The journal.
+        path: String,
+        /// Why.
+        source: JournalFormatError,
+    },
+    /// A journal that cannot be read or written.
+    #[error("the journal {path}: {source}")]
+    JournalIo {
+        /// The journal.
+        path: String,
+        /// Why.
+        source: IoError,
+    },
+    /// A journal for a volume that is not written.
+    #[error("{uri} is read-only, and has no journal")]
+    JournalReadOnly {
+        /// The volume.
+        uri: String,
+    },
+    /// No journal to give up.
+    #[error("{uri} has no open journal")]
+    NothingToDiscard {
+        /// The volume.
+        uri: String,
+    },
     /// The volume failed while it was in use.
     #[error("{uri}: {source}")]
     Failed {
@@ -294,6 +343,10 @@ impl BucketError {
             Self::HasSnapshots { .. } => {
                 Some("delete them first, with `outboard bucket snapshot delete`")
             }
+            Self::NoJournal { .. } => Some(
+                "open it there, with journal=FILE and durability=local; or give those changes up: `outboard bucket journal discard`",
+            ),
+            Self::JournalReadOnly { .. } => Some("leave out journal=FILE, or read-only=true"),
             Self::NoAnswer { .. } | Self::NoRelocation { .. } => {
                 Some("if no server has it open, write --take-over: one that does would lose it")
             }
@@ -335,6 +388,9 @@ pub enum VolumeFailure {
     /// A commit did not reach the store.
     #[error("changes were not written to the store: {0}")]
     Commit(Arc<str>),
+    /// The local journal.
+    #[error("changes were not written to the journal: {0}")]
+    Journal(Arc<str>),
     /// It was closed.
     #[error("the volume is closed")]
     Closed,
@@ -352,7 +408,7 @@ impl VolumeFailure {
     /// As the error of a request to the volume at `uri`.
     pub(crate) fn to_io(&self, uri: &str, operation: Operation, range: Option<Range>) -> IoError {
         let errno = match self {
-            Self::Fenced | Self::Commit(_) => Errno::Io,
+            Self::Fenced | Self::Commit(_) | Self::Journal(_) => Errno::Io,
             Self::Closed => Errno::ShuttingDown,
         };
         let error = IoError::new(errno, operation, range);

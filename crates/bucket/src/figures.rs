@@ -52,6 +52,17 @@ pub struct OperationFigures {
     pub answered: u64,
 }
 
+/// The local journal of an open volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalFigures {
+    /// Bytes of records that are not in the store yet.
+    pub unstored: u64,
+    /// Bytes that it has for records.
+    pub size: u64,
+    /// Flushes that waited for the store because it was full.
+    pub full_waits: u64,
+}
+
 /// An open volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeFigures {
@@ -63,6 +74,9 @@ pub struct VolumeFigures {
     pub failure: Option<String>,
     /// Memory of changes that are not in the store yet, bytes.
     pub unwritten: u64,
+    /// Its local journal, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalFigures>,
     /// Data that was requested and that the store had, bytes.
     pub received: u64,
     /// Data that was sent, bytes.

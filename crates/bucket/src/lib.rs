@@ -49,6 +49,8 @@ mod error;
 mod figures;
 mod flush_plan;
 mod format;
+mod journal_plan;
+mod journal_ring;
 mod prices;
 mod read_plan;
 mod relocation_plan;
@@ -66,18 +68,19 @@ mod volume;
 
 #[cfg(feature = "store")]
 pub use self::admin::{
-    BucketClone, BucketSnapshot, CheckOptions, CheckReport, ClonedVolume, CollectedObject,
-    CreatedVolume, DeletedVolume, GcOptions, GcReport, GrownVolume, RelocateOptions,
-    RelocationReport, SnapshotOptions, VolumeStatus, check, create, create_clone, create_snapshot,
-    delete, delete_snapshot, ensure_clone, gc, grow, list_clones, list_snapshots, origin, relocate,
-    status,
+    BucketClone, BucketJournal, BucketSnapshot, CheckOptions, CheckReport, ClonedVolume,
+    CollectedObject, CreatedVolume, DeletedVolume, DiscardedJournal, GcOptions, GcReport,
+    GrownVolume, RelocateOptions, RelocationReport, SnapshotOptions, VolumeStatus, check, create,
+    create_clone, create_snapshot, delete, delete_snapshot, discard_journal, ensure_clone, gc,
+    grow, list_clones, list_snapshots, origin, relocate, status,
 };
 #[cfg(feature = "store")]
 pub use self::error::{BucketError, VolumeFailure};
-pub use self::figures::{OperationFigures, StoreOperation, VolumeFigures};
+pub use self::figures::{JournalFigures, OperationFigures, StoreOperation, VolumeFigures};
 pub use self::format::{
-    CollectionFormatError, EntryFormatError, HeaderFormatError, MetaFormatError,
+    CollectionFormatError, EntryFormatError, HeaderFormatError, JournalFormatError, MetaFormatError,
 };
+pub use self::journal_plan::JournalRefusal;
 pub use self::prices::{Decimal, StorePrices, VolumeCost};
 pub use self::relocation_plan::RelocatedPart;
 pub use self::snapshot_name::{SnapshotName, SnapshotNameError, SnapshotUri, VolumeUri};
@@ -85,4 +88,4 @@ pub use self::snapshot_name::{SnapshotName, SnapshotNameError, SnapshotUri, Volu
 pub use self::store::{StoreOptions, shares_store};
 pub use self::uri::{BucketUri, BucketUriError, SCHEMES};
 #[cfg(feature = "store")]
-pub use self::volume::{BucketVolume, VolumeOptions, close_all, volume_figures};
+pub use self::volume::{BucketVolume, VolumeJournal, VolumeOptions, close_all, volume_figures};

@@ -84,6 +84,16 @@ pub(crate) fn line(volume: &VolumeFigures) -> String {
         HumanBytes(volume.received),
         HumanBytes(volume.sent),
     );
+    if let Some(journal) = &volume.journal {
+        let [unstored, size] = [journal.unstored, journal.size].map(HumanBytes);
+        line.push_str(&format!(
+            "\n  journal: {unstored} of {size} not in the store yet"
+        ));
+        if journal.full_waits > 0 {
+            let waits = HumanCount(journal.full_waits);
+            line.push_str(&format!("; full, {waits} flushes waited for the store"));
+        }
+    }
     if let Some(cost) = &volume.cost {
         line.push_str("\n  ");
         line.push_str(&cost_line(cost, Duration::from_millis(volume.open_ms)));
@@ -178,6 +188,7 @@ mod tests {
             is_writer: true,
             failure: None,
             unwritten: 0,
+            journal: None,
             received: 3 << 20,
             sent: 4096,
             open_ms: 3_600_000,
@@ -203,6 +214,14 @@ mod tests {
             line(&volume),
             format!("{expected}, 512.00 KiB not there yet")
         );
+        volume.unwritten = 0;
+        volume.journal = Some(bucket::JournalFigures {
+            unstored: 8 << 20,
+            size: 16 << 20,
+            full_waits: 2,
+        });
+        let journal = "journal: 8.00 MiB of 16.00 MiB not in the store yet; full, 2 flushes waited for the store";
+        assert_eq!(line(&volume), format!("{expected}\n  {journal}"));
         volume.failure = Some("another server has it".to_owned());
         let expected = "volume s3://disks/lab/root: out of use: another server has it";
         assert_eq!(line(&volume), expected);

@@ -5,7 +5,7 @@
 //! ZeroFS has the cache that its `zerofs init` writes: 10 GB of disk and 1 GB of memory.
 
 use super::figures::Figure;
-use super::rows::{Mark, Row, above, at_least, below, load};
+use super::rows::{Mark, Row, above, at_least, at_most, below, load};
 use super::work::{BucketWork, Work};
 
 const READ_CPU: Mark = below(Figure::ServerCpu, 8.0);
@@ -60,6 +60,12 @@ pub(super) const BUCKET_ROWS: &[Row] = &[
         BucketWork::Flush,
         // A put by a commit is one; some more are of the index, for hundreds of commits together.
         &[&[below(Figure::P50, 36_000.0), below(Figure::Puts, 1.1)]],
+    ),
+    bucket(
+        "bucket-journal-flush",
+        "volume on an object store with a local journal, 4 KiB random write and flush, QD 1",
+        BucketWork::JournalFlush,
+        &[&[at_most(Figure::P50, 2.0)]],
     ),
     bucket(
         "bucket-read-in-flush",

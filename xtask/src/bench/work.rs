@@ -114,6 +114,8 @@ pub(crate) enum BucketWork {
     WriteAll(Load),
     /// Write and flush, one at a time.
     Flush,
+    /// The same with a local journal, held against a local file.
+    JournalFlush,
     /// Reads of what is cached during a flush, on its connection.
     ReadInFlush,
     /// Bytes in the store after as much was overwritten as there is, and collected.

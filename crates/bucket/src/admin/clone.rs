@@ -157,14 +157,14 @@ async fn clone_header(
     header: &VolumeHeader,
     snapshot: &FoundSnapshot,
 ) -> Result<VolumeHeader, BucketError> {
-    let (index, generation) = open_snapshot(origin, header, snapshot).await?;
+    let (index, meta) = open_snapshot(origin, header, snapshot).await?;
     index.close(&origin.uri).await;
     let mut origins = header.origins.clone();
     origins.push(Origin {
         path: origin.names.root().to_owned(),
         id: header.id,
         snapshot: snapshot.record.name.clone(),
-        generation,
+        generation: meta.generation,
     });
     Ok(VolumeHeader {
         id: VolumeId::random(),

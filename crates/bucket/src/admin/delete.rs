@@ -62,7 +62,7 @@ pub(crate) async fn delete_on(access: &StoreAccess) -> Result<DeletedVolume, Buc
             {
                 return Err(error);
             }
-            match take_over(access).await {
+            match take_over(access, true).await {
                 // A clone without an index: nothing is lost with it.
                 Ok(()) | Err(BucketError::NoRecord { .. }) => {}
                 Err(error) => return Err(error),

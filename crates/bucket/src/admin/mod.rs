@@ -12,6 +12,7 @@ mod create;
 mod delete;
 mod gc;
 mod grow;
+mod journal;
 mod references;
 mod relocate;
 mod snapshot;
@@ -42,6 +43,9 @@ pub(crate) use self::gc::{GcRun, gc_on};
 pub(crate) use self::grow::grow_on;
 pub use self::grow::{GrownVolume, grow};
 #[cfg(test)]
+pub(crate) use self::journal::discard_journal_on;
+pub use self::journal::{BucketJournal, DiscardedJournal, discard_journal};
+#[cfg(test)]
 pub(crate) use self::relocate::relocate_on;
 pub use self::relocate::{RelocateOptions, RelocationReport, relocate};
 pub use self::snapshot::{
@@ -65,10 +69,15 @@ async fn on_runtime<T: Send + 'static>(work: impl Future<Output = T> + Send + 's
     engine::join(runtime::handle().spawn(work)).await
 }
 
-/// Opens the volume for writing and closes it: no other server has it then, and its index has all of its log in tables.
-async fn take_over(access: &StoreAccess) -> Result<(), BucketError> {
+/// Opens the volume for writing and closes it: no other server has it then, and its index has all of its log in tables. A volume with an
+/// open journal is refused, or that is discarded.
+async fn take_over(access: &StoreAccess, discards_journal: bool) -> Result<(), BucketError> {
     let runtime = tokio::runtime::Handle::current();
-    let volume = open_on(access.clone(), &VolumeOptions::default(), runtime).await?;
+    let options = VolumeOptions {
+        discards_journal,
+        ..VolumeOptions::default()
+    };
+    let volume = open_on(access.clone(), &options, runtime).await?;
     volume.close().await
 }
 

@@ -10,7 +10,7 @@ use crate::error::BucketError;
 use crate::format::{BLOCK, DataObject, VolumeHeader, data_object};
 use crate::run_map::{BlockSource, RunMap};
 use crate::store::StoreAccess;
-use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_checkpoint};
+use crate::volume::{FoundMeta, IndexCheckpoints, IndexHandle, ScanError, open_checkpoint};
 
 /// What is referred to of a data object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,7 +97,7 @@ impl VolumeReferences {
     pub(super) async fn find(
         access: &StoreAccess,
         header: &VolumeHeader,
-        (index, last_generation): (IndexHandle, u32),
+        (index, meta): (IndexHandle, FoundMeta),
     ) -> Result<Self, BucketError> {
         let mut volume = References::default();
         volume.add_index(access, &index).await?;
@@ -126,7 +126,7 @@ impl VolumeReferences {
             }
         }
         Ok(Self {
-            last_generation,
+            last_generation: meta.generation,
             volume,
             held,
             expires: expires.map(SystemTime::from),

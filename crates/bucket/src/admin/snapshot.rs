@@ -6,6 +6,8 @@
 //!                   └──► request to the writer, wait
 //! ```
 //!
+//! With a local journal the request is made in any case, and what is waited for is the writer's record that it has carried one out.
+//!
 //! # Invariants
 //!
 //! * A snapshot has everything that a flush acknowledged before its command began: the log of each such flush is listed first, and the
@@ -25,11 +27,11 @@ use slatedb::Checkpoint;
 
 use super::{list, on_runtime, take_over};
 use crate::error::BucketError;
-use crate::format::{SnapshotRecord, VolumeHeader};
+use crate::format::{JournalRecord, SnapshotRecord, VolumeHeader};
 use crate::snapshot_name::SnapshotName;
 use crate::store::{StoreAccess, StoreOptions, read_header};
 use crate::uri::BucketUri;
-use crate::volume::{FoundSnapshot, IndexCheckpoints};
+use crate::volume::{FoundSnapshot, IndexCheckpoints, open_reader};
 
 /// Tries, while others grow the volume at the same time.
 const TRIES: usize = 5;
@@ -171,6 +173,7 @@ pub(crate) async fn create_snapshot_on(
             name: name.clone(),
         });
     }
+    reach_journal(&access, &checkpoints, ANSWER_LIMIT).await?;
     reach_last_log(&access, &checkpoints, how, ANSWER_LIMIT).await?;
     for _ in 0..TRIES {
         let header = read_header(&access).await?.header;
@@ -225,6 +228,55 @@ async fn make(
     }
 }
 
+/// The journal that the index records as open.
+async fn open_journal(
+    access: &StoreAccess,
+    header: &VolumeHeader,
+) -> Result<Option<JournalRecord>, BucketError> {
+    let (index, meta) = open_reader(access, header).await?;
+    index.close(&access.uri).await;
+    Ok(meta.journal)
+}
+
+/// Waits until the store has what flushes acknowledged in a local journal before, for `limit` at most.
+async fn reach_journal(
+    access: &StoreAccess,
+    checkpoints: &IndexCheckpoints<'_>,
+    limit: Duration,
+) -> Result<(), BucketError> {
+    let found = read_header(access).await?;
+    if !found.has_journal_mark {
+        return Ok(());
+    }
+    let Some(before) = open_journal(access, &found.header).await? else {
+        return Ok(());
+    };
+    // Of another opening, or of none: that had all of it in the store first.
+    let has_answered = |now: Option<JournalRecord>| {
+        let now = now.map(|record| (record.opening, record.publishes));
+        now != Some((before.opening, before.publishes))
+    };
+    let request = checkpoints.request_flush().await?;
+    let reached = async {
+        let begin = clock::now();
+        while clock::now().saturating_duration_since(begin) < limit {
+            clock::sleep(ANSWER_POLL).await;
+            if has_answered(open_journal(access, &found.header).await?) {
+                return Ok(());
+            }
+        }
+        Err(BucketError::NoAnswer {
+            uri: access.uri.clone(),
+            seconds: limit.as_secs(),
+        })
+    };
+    let reached = reached.await;
+    if let Err(error) = checkpoints.remove(&request).await {
+        tracing::debug!("{}: a request is left for hours: {error}", access.uri);
+    }
+    reached
+}
+
 /// Waits until the manifest of the index has every log that is there now, for `limit` at most.
 pub(super) async fn reach_last_log(
     access: &StoreAccess,
@@ -254,7 +306,7 @@ pub(super) async fn reach_last_log(
     if !how.take_over {
         return Err(no_answer());
     }
-    take_over(access).await?;
+    take_over(access, false).await?;
     match checkpoints.next_log().await? > last {
         true => Ok(()),
         false => Err(no_answer()),

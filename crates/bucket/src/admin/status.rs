@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::journal::BucketJournal;
 use super::{list, on_runtime};
 use crate::error::BucketError;
 use crate::format::{BLOCK, RUN, VolumeHeader};
@@ -37,6 +38,8 @@ pub struct VolumeStatus {
     pub origin: Option<String>,
     /// Clones of its snapshots.
     pub clones: Vec<BucketClone>,
+    /// The local journal that is open, if there is one.
+    pub journal: Option<BucketJournal>,
     /// Data objects.
     pub data_objects: u64,
     /// Their bytes, with those that no block refers to any more.
@@ -59,7 +62,7 @@ pub async fn status(uri: &BucketUri, options: &StoreOptions) -> Result<VolumeSta
 pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, BucketError> {
     let header = read_header(access).await?.header;
     let access = &access.of(&header);
-    let (index, generation) = open_reader(access, &header).await?;
+    let (index, meta) = open_reader(access, &header).await?;
     let allocated = allocated(&index, header.size).await;
     index.close(&access.uri).await;
     let allocated = allocated.map_err(|error| error.about(&access.uri))?;
@@ -73,10 +76,11 @@ pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, Buck
         id: header.id.to_string(),
         size: header.size,
         allocated,
-        generation: generation.saturating_sub(header.origin_generation()),
+        generation: meta.generation.saturating_sub(header.origin_generation()),
         snapshots: snapshots.len() as u64,
         origin: origin_of(access, &header),
         clones,
+        journal: meta.journal.as_ref().map(BucketJournal::of),
         data_objects: data.len() as u64,
         data_bytes: data.iter().map(|object| object.size).sum(),
         index_objects: tables.len() as u64,

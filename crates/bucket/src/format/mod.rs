@@ -11,6 +11,7 @@ mod clone;
 mod collection;
 mod entry;
 mod header;
+mod journal;
 mod json;
 mod key;
 mod meta;
@@ -29,10 +30,14 @@ pub use self::entry::EntryFormatError;
 pub(crate) use self::entry::{Entry, EntryContent, RunPointer, Sequence};
 pub use self::header::HeaderFormatError;
 pub(crate) use self::header::{VolumeHeader, VolumeId, is_size, random_bytes};
+pub use self::journal::JournalFormatError;
+pub(crate) use self::journal::{
+    JournalHeader, JournalId, JournalOpening, JournalPosition, RING_MIN, RecordHeader, RecordPlan,
+};
 pub(crate) use self::key::{IndexKey, META_KEY};
-pub(crate) use self::meta::IndexMeta;
 pub use self::meta::MetaFormatError;
-pub(crate) use self::names::{DataObject, Names, data_object, header_version};
+pub(crate) use self::meta::{IndexMeta, JournalRecord};
+pub(crate) use self::names::{DataObject, JOURNAL_MARK, Names, data_object, header_version};
 pub(crate) use self::relocation::{RelocationProgress, RelocationRequest};
 pub(crate) use self::snapshot::{FLUSH_REQUEST, PENDING, SnapshotRecord};
 

@@ -15,6 +15,9 @@ use super::{Origin, VolumeHeader};
 /// Digits of a version of the header, so that names sort as the numbers do.
 const VERSION_DIGITS: usize = 20;
 
+/// The file name of the mark of a journal. It sorts before the versions, so that a delete removes these last.
+pub(crate) const JOURNAL_MARK: &str = "+journal";
+
 /// The names of the objects of one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Names {
@@ -89,6 +92,11 @@ impl Names {
     /// A version of the header, from 1 on.
     pub(crate) fn header(&self, version: u64) -> String {
         self.below(&format!("volume/{version:0VERSION_DIGITS$}"))
+    }
+
+    /// The mark that the volume may have an open journal: among the headers, so that no request is needed to find none.
+    pub(crate) fn journal_mark(&self) -> String {
+        self.below(&format!("volume/{JOURNAL_MARK}"))
     }
 
     /// The folder of the index: SlateDB's.

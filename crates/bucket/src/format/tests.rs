@@ -106,11 +106,15 @@ fn another_version_is_named() {
         Err(EntryFormatError::Version(9))
     );
     let id = VolumeId([3; 16]);
-    let meta = IndexMeta { id, generation: 5 };
+    let meta = IndexMeta {
+        id,
+        generation: 5,
+        journal: None,
+    };
     let mut bytes = meta.encode();
     assert_eq!(IndexMeta::decode(&bytes), Ok(meta));
-    bytes[0] = 2;
-    assert_eq!(IndexMeta::decode(&bytes), Err(MetaFormatError::Version(2)));
+    bytes[0] = 3;
+    assert_eq!(IndexMeta::decode(&bytes), Err(MetaFormatError::Version(3)));
     bytes[0] = 1;
     bytes[5] ^= 1;
     assert_eq!(IndexMeta::decode(&bytes), Err(MetaFormatError::Checksum));

@@ -7,7 +7,7 @@ use object_store::{Error, ObjectStore as _, ObjectStoreExt as _, PutMode, PutOpt
 use super::connect::StoreAccess;
 use super::retry::{RetryPolicy, retry};
 use crate::error::BucketError;
-use crate::format::{VolumeHeader, header_version};
+use crate::format::{JOURNAL_MARK, VolumeHeader, header_version};
 
 /// The header in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) struct FoundHeader {
     pub(crate) version: u64,
     /// The header.
     pub(crate) header: VolumeHeader,
+    /// The volume may have an open journal.
+    pub(crate) has_journal_mark: bool,
 }
 
 /// Reads the header with the largest version.
@@ -31,8 +33,8 @@ pub(crate) async fn read_header(access: &StoreAccess) -> Result<FoundHeader, Buc
     let objects = retry(RetryPolicy::OPEN, &access.uri, list)
         .await
         .map_err(|error| BucketError::store(&access.uri, "list the header", error))?;
-    let names = objects.iter().filter_map(|meta| meta.location.filename());
-    let Some(version) = names.filter_map(header_version).max() else {
+    let mut names = objects.iter().filter_map(|meta| meta.location.filename());
+    let Some(version) = names.clone().filter_map(header_version).max() else {
         let uri = access.uri.clone();
         return Err(BucketError::NoVolume { uri });
     };
@@ -42,7 +44,11 @@ pub(crate) async fn read_header(access: &StoreAccess) -> Result<FoundHeader, Buc
         .await
         .map_err(|error| BucketError::store(&access.uri, "read the header", error))?;
     let header = decode_header(access, &bytes)?;
-    Ok(FoundHeader { version, header })
+    Ok(FoundHeader {
+        version,
+        header,
+        has_journal_mark: names.any(|name| name == JOURNAL_MARK),
+    })
 }
 
 /// The header with these bytes.

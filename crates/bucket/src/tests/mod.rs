@@ -1,5 +1,5 @@
 //! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `prices`, `uri`; with the feature `store` `volume` (the contract), `worlds`
-//! (stores that fail, and crashes, by seed), `writers` (takeovers), `admin` (the commands), `snapshots`, `snapshot_cuts` and
+//! (stores that fail, and crashes, by seed, also of a journal), `journal` (pure) and `journaled_volume`, `writers` (takeovers), `admin` (the commands), `snapshots`, `snapshot_cuts` and
 //! `snapshot_worlds`, `clones`, `clone_cuts` and `clone_worlds`, `delete_cuts`, `collection` and `collection_cuts` (`collection_plans`: pure), `relocation` (`relocation_plans`: pure), `figures` (requests are
 //! counted), `s3` (servers of two makes).
 
@@ -21,6 +21,9 @@ mod delete_cuts;
 mod dirty;
 #[cfg(feature = "store")]
 mod figures;
+mod journal;
+#[cfg(feature = "store")]
+mod journaled_volume;
 mod plans;
 mod prices;
 #[cfg(feature = "store")]

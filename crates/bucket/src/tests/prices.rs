@@ -27,6 +27,7 @@ fn volume(puts: u64, lists: u64, gets: u64, received: u64) -> VolumeFigures {
         is_writer: true,
         failure: None,
         unwritten: 0,
+        journal: None,
         received,
         sent: 1 << 40,
         open_ms: 36_000_000,

@@ -1,23 +1,29 @@
 //! Seeded worlds: requests at the same time on a store of which any request may fail, be late, conflict, or be carried out without an
 //! answer; then a crash, which leaves what is in the store, or a close.
 //!
+//! With a local journal its machine loses power, too: writes of the journal that were not flushed survive or not, torn at
+//! sectors, and flushes go on without the store.
+//!
 //! The promise: after it is opened again each block holds what the last flush that was acknowledged made durable, or a later
 //! write of it, whole; and `check` finds nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use block::{BlockDevice as _, Range, WriteFlags};
 use fastrand::Rng;
 use futures_util::future::join_all;
 use object_store::memory::InMemory;
-use testkit::single;
+use testkit::{CrashDisk, single};
 
+use super::journaled_volume::{JOURNAL, options};
 use super::unstable_store::{Faults, UnstableStore};
-use super::volume::{SIZE, access, open, run, stable, tags};
+use super::volume::{SIZE, access, open, open_with, run, stable, tags};
 use super::{block_of, blocks, play_all};
 use crate::admin::{CheckOptions, check_on, create_on};
 use crate::format::BLOCK;
+use crate::store::StoreAccess;
 use crate::volume::BucketVolume;
 
 /// Worlds of a test run.
@@ -71,9 +77,25 @@ struct World {
     inner: Arc<InMemory>,
     versions: Versions,
     next_tag: u32,
+    /// What is on the journal, where there is one.
+    journal: Option<Vec<u8>>,
+    /// Flushes without the store.
+    flushes: u64,
 }
 
 impl World {
+    /// Opens the volume, and the journal as the last life left it.
+    async fn open_life(&mut self, store: StoreAccess) -> (BucketVolume, Option<Arc<CrashDisk>>) {
+        let Some(image) = &self.journal else {
+            let volume = open(store).await.expect("requests are retried");
+            return (volume, None);
+        };
+        let disk = CrashDisk::from_bytes(image.clone()).interleaved(self.rng.u64(..));
+        let disk = Arc::new(disk);
+        let volume = open_with(store, &options(disk.clone())).await;
+        (volume.expect("requests are retried"), Some(disk))
+    }
+
     async fn play(&mut self) {
         create_on(stable(&self.inner), SIZE)
             .await
@@ -87,16 +109,15 @@ impl World {
                 ..Faults::default()
             };
             let store = UnstableStore::new(self.inner.clone(), faults, self.rng.u64(..));
-            let volume = open(access(store.clone()))
-                .await
-                .expect("requests are retried");
+            let (volume, disk) = self.open_life(access(store.clone())).await;
             self.compare(&volume).await;
             for _ in 0..self.rng.usize(1..=BATCHES) {
                 self.batch(&volume).await;
             }
             self.end(&store, volume).await;
+            self.journal = disk.map(|disk| disk.crash(self.rng.u64(..)));
         }
-        let volume = open(stable(&self.inner)).await.expect("a store that works");
+        let (volume, _) = self.open_life(stable(&self.inner)).await;
         self.compare(&volume).await;
         volume.close().await.expect("a store that works");
         let report = check_on(&stable(&self.inner), CheckOptions { data: true }).await;
@@ -198,7 +219,34 @@ impl World {
                     self.versions.durable(&marks);
                 }
             }
-            _ => store.cut(),
+            _ => {
+                store.cut();
+                if self.journal.is_some() {
+                    self.go_on(&volume).await;
+                }
+            }
+        }
+    }
+
+    /// Writes and flushes without the store, until there is no space.
+    async fn go_on(&mut self, volume: &BucketVolume) {
+        for _ in 0..self.rng.usize(0..20) {
+            let count = self.rng.u64(1..=20);
+            let first = self.rng.u64(0..=COUNT - count);
+            self.next_tag += 1;
+            self.versions.written(first, count, self.next_tag);
+            let change = (Change::Write, blocks(first, count), self.next_tag);
+            let marks = self.versions.marks();
+            let flush = async {
+                apply(volume, change).await;
+                volume.flush().await
+            };
+            match tokio::time::timeout(Duration::from_secs(2), flush).await {
+                Ok(flushed) => flushed.expect("a journal needs no store"),
+                Err(_) => return,
+            }
+            self.versions.durable(&marks);
+            self.flushes += 1;
         }
     }
 }
@@ -215,15 +263,32 @@ async fn apply(volume: &BucketVolume, (kind, range, tag): (Change, Range, u32)) 
     done.expect("requests are retried");
 }
 
+fn play(seed: u64, journal: Option<Vec<u8>>) -> u64 {
+    let mut world = World {
+        rng: Rng::with_seed(seed),
+        inner: Arc::new(InMemory::new()),
+        versions: Versions(vec![vec![0]; index(COUNT)]),
+        next_tag: 0,
+        journal,
+        flushes: 0,
+    };
+    run(world.play());
+    world.flushes
+}
+
 #[test]
 fn what_a_flush_acknowledged_survives_every_crash() {
     play_all(WORLDS, |seed| {
-        let mut world = World {
-            rng: Rng::with_seed(seed),
-            inner: Arc::new(InMemory::new()),
-            versions: Versions(vec![vec![0]; index(COUNT)]),
-            next_tag: 0,
-        };
-        run(world.play());
+        play(seed, None);
     });
+}
+
+#[test]
+fn what_a_flush_acknowledged_in_a_journal_survives_every_crash() {
+    let flushes = AtomicU64::new(0);
+    play_all(WORLDS, |seed| {
+        let journal = vec![0; usize::try_from(JOURNAL).expect("1 MiB")];
+        flushes.fetch_add(play(seed, Some(journal)), Ordering::Relaxed);
+    });
+    assert!(flushes.into_inner() > 0, "no flush went on without a store");
 }

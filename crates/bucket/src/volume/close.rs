@@ -14,6 +14,7 @@ use super::index::IndexHandle;
 use super::{BucketVolume, VolumeShared};
 use crate::error::{BucketError, VolumeFailure};
 use crate::figures::VolumeFigures;
+use crate::journal_ring::JournalQueue;
 use crate::prices::Decimal;
 
 /// How long all volumes of a process may take to be closed.
@@ -149,9 +150,11 @@ impl VolumeShared {
     }
 
     fn figures(&self) -> VolumeFigures {
-        let (failure, unwritten) = {
+        let (failure, unwritten, journal) = {
             let memory = self.memory();
-            (memory.failure().map(ToString::to_string), memory.cost())
+            let failure = memory.failure().map(ToString::to_string);
+            let journal = memory.journal().map(JournalQueue::figures);
+            (failure, memory.cost(), journal)
         };
         let (received, sent) = self.access.requests.bytes();
         let operations = self.access.requests.figures();
@@ -162,6 +165,7 @@ impl VolumeShared {
             is_writer: self.is_writer(),
             failure,
             unwritten,
+            journal,
             received,
             sent,
             open_ms,
@@ -184,6 +188,9 @@ impl VolumeShared {
         };
         let flushed = flushed.await;
         self.fail(VolumeFailure::Closed);
+        if flushed.is_ok() {
+            self.close_journal().await;
+        }
         self.index.close(&self.access.uri).await;
         flushed
     }

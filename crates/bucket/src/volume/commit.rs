@@ -7,6 +7,7 @@
 //! # Invariants
 //!
 //! * The index points at an object only after the store has acknowledged all of it.
+//! * With a journal the batch has the first record that it does not cover: the store has all of a commit and that, or nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::committer::{CommitPlan, Committer};
 use crate::dirty::DirtyMap;
 use crate::error::VolumeFailure;
 use crate::flush_plan::ObjectPlan;
-use crate::format::DataObject;
+use crate::format::{DataObject, JournalPosition, META_KEY};
 use crate::store::retry;
 
 /// Objects that are written at a time.
@@ -32,8 +33,11 @@ const PUTS_MAX: usize = 8;
 const WRITE_BACK_AFTER: Duration = Duration::from_secs(5);
 
 impl VolumeShared {
-    /// Makes every change before this call durable. Runs to its end also if the caller drops it.
+    /// Makes every change before this call durable: in the journal if there is one. Runs to its end also if the caller drops it.
     pub(super) async fn flush(self: &Arc<Self>) -> Result<(), VolumeFailure> {
+        if self.journal.is_some() {
+            return self.flush_to_journal().await;
+        }
         let flushed = {
             let memory = self.memory();
             memory.flushed(memory.flush_target())
@@ -52,10 +56,10 @@ impl VolumeShared {
         if let Some(flushed) = flushed {
             return flushed;
         }
-        let Some(changes) = self.memory().freeze() else {
+        let Some((changes, next)) = self.memory().freeze() else {
             return Ok(());
         };
-        match self.commit(&mut committer, &changes).await {
+        match self.commit(&mut committer, (&changes, next)).await {
             Ok(()) => {
                 self.memory().committed();
                 self.space.notify_waiters();
@@ -96,7 +100,7 @@ impl VolumeShared {
     pub(super) async fn commit(
         &self,
         committer: &mut Committer,
-        changes: &DirtyMap,
+        (changes, next): (&DirtyMap, Option<JournalPosition>),
     ) -> Result<(), VolumeFailure> {
         let IndexHandle::Writer(db) = &self.index else {
             return Err(VolumeFailure::Commit("the volume is read-only".into()));
@@ -106,6 +110,9 @@ impl VolumeShared {
         let mut batch = WriteBatch::new();
         for (key, entry) in commit.plan.entries(commit.sequence, commit.first_object) {
             batch.put(key.encode(), entry.encode(key));
+        }
+        if next.is_some() {
+            batch.put(META_KEY, self.meta(next).encode());
         }
         let written = clock::timeout(self.policy.limit, write_durably(db, batch)).await;
         match written {
@@ -151,7 +158,7 @@ impl VolumeShared {
 }
 
 /// Writes a batch of the index and waits until it is in the store.
-async fn write_durably(db: &Db, batch: WriteBatch) -> Result<(), slatedb::Error> {
+pub(super) async fn write_durably(db: &Db, batch: WriteBatch) -> Result<(), slatedb::Error> {
     db.write(batch).await?;
     db.flush().await
 }

@@ -14,7 +14,8 @@ use bytes::Bytes;
 
 use crate::dirty::{DirtyBlock, DirtyMap, RunPart};
 use crate::error::VolumeFailure;
-use crate::format::RUN_BLOCKS;
+use crate::format::{JournalPosition, RUN_BLOCKS};
+use crate::journal_ring::{Append, JournalQueue};
 
 /// Memory for changes that are not in the store, bytes.
 pub(super) const COST_MAX: u64 = 64 << 20;
@@ -49,9 +50,55 @@ pub(super) struct VolumeMemory {
     /// A commit was started because there is enough for it.
     is_write_back_due: bool,
     failure: Option<VolumeFailure>,
+    /// What of it is in the local journal, if there is one.
+    journal: Option<JournalQueue>,
 }
 
 impl VolumeMemory {
+    /// From now on changes are journaled.
+    pub(super) fn set_journal(&mut self, journal: JournalQueue) {
+        self.journal = Some(journal);
+    }
+
+    /// Takes the changes of a journal, of a volume that takes no requests yet.
+    pub(super) fn replay(&mut self, changes: DirtyMap) {
+        assert!(
+            self.cost() == 0,
+            "a journal is replayed before all requests"
+        );
+        self.active = changes;
+    }
+
+    /// What the local journal has, if there is one.
+    pub(super) const fn journal(&self) -> Option<&JournalQueue> {
+        self.journal.as_ref()
+    }
+
+    /// The result of a flush to the journal, if there is nothing to append.
+    pub(super) fn journaled(&self) -> Option<Result<(), VolumeFailure>> {
+        if let Some(failure) = &self.failure {
+            return Some(Err(failure.clone()));
+        }
+        let is_idle = self.journal.as_ref().is_some_and(JournalQueue::is_idle);
+        is_idle.then_some(Ok(()))
+    }
+
+    /// Begins to append to the journal what is not in it.
+    pub(super) fn begin_append(&mut self) -> Result<Append, VolumeFailure> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let journal = self.journal.as_mut().expect("it has a journal");
+        Ok(journal.begin_append())
+    }
+
+    /// The record is durable. Whether a commit should begin to free the space of records.
+    pub(super) fn appended(&mut self) -> bool {
+        let journal = self.journal.as_mut().expect("it has a journal");
+        let is_due = journal.appended() && !self.is_write_back_due && !self.active.is_empty();
+        self.is_write_back_due |= is_due;
+        is_due
+    }
     /// Why it failed.
     pub(super) const fn failure(&self) -> Option<&VolumeFailure> {
         self.failure.as_ref()
@@ -61,7 +108,11 @@ impl VolumeMemory {
     pub(super) fn fail(&mut self, failure: VolumeFailure) -> bool {
         let replaces = matches!(
             (&self.failure, &failure),
-            (None, _) | (Some(VolumeFailure::Commit(_)), VolumeFailure::Fenced)
+            (None, _)
+                | (
+                    Some(VolumeFailure::Commit(_) | VolumeFailure::Journal(_)),
+                    VolumeFailure::Fenced
+                )
         );
         if replaces {
             self.failure = Some(failure);
@@ -71,7 +122,9 @@ impl VolumeMemory {
 
     /// Memory of its changes, bytes.
     pub(super) fn cost(&self) -> u64 {
-        self.active.cost() + self.frozen.as_ref().map_or(0, |frozen| frozen.cost())
+        self.active.cost()
+            + self.frozen.as_ref().map_or(0, |frozen| frozen.cost())
+            + self.journal.as_ref().map_or(0, JournalQueue::cost)
     }
 
     /// Whether a write of `range` is taken now.
@@ -80,16 +133,16 @@ impl VolumeMemory {
     }
 
     fn has_space(&self, cost: u64) -> bool {
-        self.cost() + cost <= COST_MAX || self.cost() == 0
+        self.cost() + cost <= COST_MAX || (self.active.is_empty() && self.frozen.is_none())
     }
 
     /// Takes a change of at most `cost` bytes if there is space.
-    fn admit(&mut self, cost: u64, change: impl FnOnce(&mut DirtyMap)) -> Admission {
+    fn admit(&mut self, cost: u64, change: impl FnOnce(&mut Self)) -> Admission {
         let is_first = self.active.is_empty();
         if !self.has_space(cost) {
             return Admission::Full;
         }
-        change(&mut self.active);
+        change(self);
         if self.active.cost() >= WRITE_BACK_COST && !self.is_write_back_due {
             self.is_write_back_due = true;
             return Admission::TakenFull;
@@ -102,15 +155,24 @@ impl VolumeMemory {
 
     /// Writes blocks, if there is space. They are taken only then.
     pub(super) fn write(&mut self, range: Range, blocks: &mut Vec<Bytes>) -> Admission {
-        self.admit(DirtyMap::cost_of(range), |active| {
-            active.write(range, std::mem::take(blocks));
+        self.admit(DirtyMap::cost_of(range), |memory| {
+            let blocks = std::mem::take(blocks);
+            if let Some(journal) = &mut memory.journal {
+                journal.changes().write(range, blocks.clone());
+            }
+            memory.active.write(range, blocks);
         })
     }
 
     /// Makes a part of a run zeroes, if there is space.
     pub(super) fn zero(&mut self, part: RunPart) -> Admission {
         let cost = DirtyMap::cost_of(Range::new(0, 0));
-        self.admit(cost, |active| active.zero(part))
+        self.admit(cost, |memory| {
+            if let Some(journal) = &mut memory.journal {
+                journal.changes().zero(part);
+            }
+            memory.active.zero(part);
+        })
     }
 
     /// Runs among these that changed, in order.
@@ -173,22 +235,31 @@ impl VolumeMemory {
         self.epoch == epoch && !self.active.is_empty()
     }
 
-    /// Begins a commit: the changes that it writes. One commit is under way at a time.
-    pub(super) fn freeze(&mut self) -> Option<Arc<DirtyMap>> {
+    /// Whether all changes are in the store.
+    pub(super) fn is_stored(&self) -> bool {
+        self.active.is_empty() && self.frozen.is_none()
+    }
+
+    /// Begins a commit: the changes that it writes, and the first record of the journal that it does not cover. One commit is under way
+    /// at a time.
+    pub(super) fn freeze(&mut self) -> Option<(Arc<DirtyMap>, Option<JournalPosition>)> {
         assert!(self.frozen.is_none(), "one commit is under way at a time");
         self.is_write_back_due = false;
         if self.active.is_empty() {
+            self.journal.iter_mut().for_each(JournalQueue::stored);
             return None;
         }
         self.epoch += 1;
         let frozen = Arc::new(std::mem::take(&mut self.active));
         self.frozen = Some(frozen.clone());
-        Some(frozen)
+        let position = self.journal.as_mut().map(JournalQueue::freeze);
+        Some((frozen, position))
     }
 
     /// The commit is in the store.
     pub(super) fn committed(&mut self) {
         self.frozen = None;
         self.durable = self.epoch;
+        self.journal.iter_mut().for_each(JournalQueue::committed);
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! * A flush returns when every change before it is in the store. A commit that failed, for any reason, leaves the volume failed:
+//! * A flush returns when every change before it is in the store, or with a journal is durable there (`journal.rs`). A commit that failed, for any reason, leaves the volume failed:
 //!   no later flush reports success.
 //! * Commits are made one at a time, and to their end: a caller that drops its flush stops nothing.
 //! * A data object is never written twice, and never before its name is the writer's alone: the generation in it was made durable in
@@ -26,6 +26,8 @@ mod device;
 mod extents;
 mod index;
 mod index_clock;
+mod journal;
+mod journal_open;
 mod memory;
 mod open;
 mod ownership;
@@ -47,8 +49,12 @@ pub(crate) use self::checkpoints::{FoundSnapshot, IndexCheckpoints};
 use self::close::CloseGuard;
 pub use self::close::{close_all, volume_figures};
 pub(crate) use self::index::{IndexHandle, ScanError};
+use self::journal::OpenJournal;
+pub use self::journal::VolumeJournal;
 use self::memory::VolumeMemory;
-pub(crate) use self::open::{open_checkpoint, open_on, open_reader, open_snapshot, open_tables};
+pub(crate) use self::open::{
+    FoundMeta, open_checkpoint, open_on, open_reader, open_snapshot, open_tables,
+};
 use self::publish::TableWrites;
 use crate::committer::Committer;
 use crate::error::VolumeFailure;
@@ -57,7 +63,7 @@ use crate::snapshot_name::SnapshotName;
 use crate::store::{RetryPolicy, StoreAccess};
 
 /// How a volume is opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct VolumeOptions {
     /// How its store is reached.
     pub store: crate::StoreOptions,
@@ -69,6 +75,10 @@ pub struct VolumeOptions {
     pub snapshot: Option<SnapshotName>,
     /// How long a request to the store is retried before it fails.
     pub outage_limit: Duration,
+    /// A local journal: a flush returns when it is durable there. Not for a volume that is only read.
+    pub journal: Option<VolumeJournal>,
+    /// The journal that the volume may have open is given up, with the changes in it that are not in the store.
+    pub discards_journal: bool,
 }
 
 impl Default for VolumeOptions {
@@ -79,6 +89,8 @@ impl Default for VolumeOptions {
             is_standby: false,
             snapshot: None,
             outage_limit: Duration::from_secs(600),
+            journal: None,
+            discards_journal: false,
         }
     }
 }
@@ -102,6 +114,10 @@ struct VolumeShared {
     writer_epoch: Option<u64>,
     /// The generation of a writer.
     opening: Option<u64>,
+    /// The same, or that of the last writer of a volume that is only read.
+    generation: u32,
+    /// The local journal, if it has one.
+    journal: Option<OpenJournal>,
     /// Of a volume that another server takes over soon.
     table_writes: Option<TableWrites>,
     runtime: Handle,
@@ -136,7 +152,7 @@ impl VolumeShared {
         let is_quiet = match failure {
             VolumeFailure::Closed => true,
             VolumeFailure::Fenced => self.table_writes.is_some(),
-            VolumeFailure::Commit(_) => false,
+            VolumeFailure::Commit(_) | VolumeFailure::Journal(_) => false,
         };
         let is_news = self.memory().fail(failure);
         if is_news && !is_quiet {

@@ -13,14 +13,16 @@ use super::checkpoints::{FoundSnapshot, IndexCheckpoints};
 use super::close::{CloseGuard, refuse_own};
 use super::index::{IndexHandle, limited, reader_of, writer_of};
 use super::index_clock::{IndexClock, last_tick};
+use super::journal::{OpenJournal, Replay};
+use super::journal_open::{BegunJournal, refuse_early, refuse_without, remove_mark};
 use super::memory::VolumeMemory;
 use super::publish::{FlushRequests, TableWrites};
 use super::{BucketVolume, VolumeOptions, VolumeShared};
 use crate::committer::Committer;
 use crate::error::{BucketError, VolumeFailure};
-use crate::format::{BLOCK, IndexMeta, META_KEY, VolumeHeader};
+use crate::format::{BLOCK, IndexMeta, JournalPosition, JournalRecord, META_KEY, VolumeHeader};
 use crate::runtime;
-use crate::store::{RetryPolicy, StoreAccess, probe, read_header, retry};
+use crate::store::{FoundHeader, RetryPolicy, StoreAccess, probe, read_header, retry};
 use crate::uri::BucketUri;
 
 /// How long the index may take to be opened: the log of the last writer is read.
@@ -53,7 +55,8 @@ pub(crate) async fn open_on(
     options: &VolumeOptions,
     runtime: Handle,
 ) -> Result<BucketVolume, BucketError> {
-    let header = read_header(&access).await?.header;
+    let found = read_header(&access).await?;
+    let header = found.header.clone();
     let mut access = access.of(&header);
     let snapshot = match &options.snapshot {
         Some(name) => Some(IndexCheckpoints::of(&access).find(name).await?),
@@ -64,14 +67,8 @@ pub(crate) async fn open_on(
         access.uri = format!("{}@{}", access.uri, snapshot.record.name);
     }
     let read_only = options.read_only || snapshot.is_some();
-    let (index, generation) = match &snapshot {
-        Some(snapshot) => open_snapshot(&access, &header, snapshot).await?,
-        None if read_only => open_reader(&access, &header).await?,
-        None => {
-            probe(&access).await?;
-            open_writer(&access, &header).await?
-        }
-    };
+    let (index, generation, journal) =
+        open_index(&access, (&found, options), snapshot.as_ref()).await?;
     let writer_epoch = index.writer_epoch();
     let opening = (!read_only).then_some(generation.into());
     let size = snapshot.as_ref().map_or(header.size, |one| one.record.size);
@@ -79,13 +76,16 @@ pub(crate) async fn open_on(
         limit: options.outage_limit,
         retries_refusals: true,
     };
-    let shared = Arc::new(VolumeShared {
+    let (open_journal, replay) = journal.map(OpenJournal::of).unzip();
+    let mut shared = Arc::new(VolumeShared {
         access,
         id: header.id,
         snapshot: snapshot.map(|snapshot| *snapshot.checkpoint.id.as_bytes()),
         index,
         writer_epoch,
         opening,
+        generation,
+        journal: open_journal,
         table_writes: options.is_standby.then(TableWrites::default),
         runtime,
         policy,
@@ -96,6 +96,10 @@ pub(crate) async fn open_on(
         relocations: tokio::sync::Mutex::new(()),
         changes: InFlight::new(),
     });
+    if let Err(error) = shared.begin_journal(replay.flatten()).await {
+        shared.index.close(&shared.access.uri).await;
+        return Err(error);
+    }
     shared.watch_index();
     // The log that was read.
     shared.begin_table();
@@ -104,6 +108,45 @@ pub(crate) async fn open_on(
         guard: CloseGuard::register(&shared),
         shared,
     })
+}
+
+/// Opens the index: its generation, and the journal of a writer.
+async fn open_index(
+    access: &StoreAccess,
+    (found, options): (&FoundHeader, &VolumeOptions),
+    snapshot: Option<&FoundSnapshot>,
+) -> Result<(IndexHandle, u32, Option<BegunJournal>), BucketError> {
+    let is_read = snapshot.is_some() || options.read_only;
+    if is_read && options.journal.is_some() {
+        let uri = access.uri.clone();
+        return Err(BucketError::JournalReadOnly { uri });
+    }
+    if !is_read {
+        refuse_early(access, found, options).await?;
+        probe(access).await?;
+        return open_writer(access, (found, options)).await;
+    }
+    let (index, meta) = match snapshot {
+        Some(snapshot) => open_snapshot(access, &found.header, snapshot).await?,
+        None => {
+            let opened = open_reader(access, &found.header).await?;
+            warn_of_journal(access, &opened.1);
+            opened
+        }
+    };
+    Ok((index, meta.generation, None))
+}
+
+/// What is read may be older than what a flush acknowledged.
+fn warn_of_journal(access: &StoreAccess, meta: &FoundMeta) {
+    if let Some(journal) = &meta.journal {
+        tracing::warn!(
+            "{} has an open journal, {} on {}: its last changes may not be in the store yet",
+            access.uri,
+            journal.path,
+            journal.host
+        );
+    }
 }
 
 pub(super) const fn geometry(size: u64, read_only: bool) -> Geometry {
@@ -138,7 +181,7 @@ fn open_again<T, F: Future<Output = Result<T, slatedb::Error>>>(
 pub(crate) async fn open_reader(
     access: &StoreAccess,
     header: &VolumeHeader,
-) -> Result<(IndexHandle, u32), BucketError> {
+) -> Result<(IndexHandle, FoundMeta), BucketError> {
     open_reader_in(access, header, DbReaderMode::FollowLatest, true).await
 }
 
@@ -146,7 +189,7 @@ pub(crate) async fn open_reader(
 pub(crate) async fn open_tables(
     access: &StoreAccess,
     header: &VolumeHeader,
-) -> Result<(IndexHandle, u32), BucketError> {
+) -> Result<(IndexHandle, FoundMeta), BucketError> {
     open_reader_in(access, header, DbReaderMode::FollowLatest, false).await
 }
 
@@ -155,7 +198,7 @@ pub(crate) async fn open_snapshot(
     access: &StoreAccess,
     header: &VolumeHeader,
     snapshot: &FoundSnapshot,
-) -> Result<(IndexHandle, u32), BucketError> {
+) -> Result<(IndexHandle, FoundMeta), BucketError> {
     open_checkpoint(access, header, &snapshot.checkpoint).await
 }
 
@@ -164,7 +207,7 @@ pub(crate) async fn open_checkpoint(
     access: &StoreAccess,
     header: &VolumeHeader,
     checkpoint: &Checkpoint,
-) -> Result<(IndexHandle, u32), BucketError> {
+) -> Result<(IndexHandle, FoundMeta), BucketError> {
     let mode = DbReaderMode::Checkpoint(checkpoint.id);
     open_reader_in(access, header, mode, true).await
 }
@@ -174,11 +217,11 @@ async fn open_reader_in(
     header: &VolumeHeader,
     mode: DbReaderMode,
     with_log: bool,
-) -> Result<(IndexHandle, u32), BucketError> {
+) -> Result<(IndexHandle, FoundMeta), BucketError> {
     let reader = open_again(access, || reader_of(access, mode, with_log)).await?;
     let index = IndexHandle::Reader(Arc::new(reader));
     match check_meta(access, &index, header).await {
-        Ok(generation) => Ok((index, generation)),
+        Ok(meta) => Ok((index, meta)),
         Err(error) => {
             index.close(&access.uri).await;
             Err(error)
@@ -189,8 +232,8 @@ async fn open_reader_in(
 /// Opens the index and makes another generation durable. Both were this writer's alone when it returns.
 async fn open_writer(
     access: &StoreAccess,
-    header: &VolumeHeader,
-) -> Result<(IndexHandle, u32), BucketError> {
+    of: (&FoundHeader, &VolumeOptions),
+) -> Result<(IndexHandle, u32, Option<BegunJournal>), BucketError> {
     let mut clock = IndexClock::new();
     // Before the index is opened: a server that has it open would lose it to one that cannot write it.
     if let Some(manifest) = IndexCheckpoints::of(access).manifest().await?
@@ -217,8 +260,8 @@ async fn open_writer(
                 continue;
             }
         }
-        match begin_generation(access, &index, &db, header).await {
-            Ok(generation) => return Ok((index, generation)),
+        match begin_generation(access, (&index, &db), of).await {
+            Ok((generation, journal)) => return Ok((index, generation, journal)),
             Err(error) => {
                 index.close(&access.uri).await;
                 clock = behind_change(access, &clock, error)?;
@@ -273,22 +316,49 @@ fn behind_tables(
 
 async fn begin_generation(
     access: &StoreAccess,
-    index: &IndexHandle,
-    db: &Db,
-    header: &VolumeHeader,
-) -> Result<u32, BucketError> {
+    (index, db): (&IndexHandle, &Db),
+    (volume, options): (&FoundHeader, &VolumeOptions),
+) -> Result<(u32, Option<BegunJournal>), BucketError> {
+    let header = &volume.header;
     let last = check_meta(access, index, header).await?;
-    let generation = last.max(header.origin_generation()) + 1;
+    let generation = last.generation.max(header.origin_generation()) + 1;
+    let (journal, record) = match &options.journal {
+        Some(journal) => {
+            let of = (journal, header);
+            let prepared = BegunJournal::prepare(access, of, (&last, generation)).await?;
+            (Some(prepared.0), Some(prepared.1))
+        }
+        None if options.discards_journal => (None, None),
+        None => {
+            refuse_without(access, &last)?;
+            (None, None)
+        }
+    };
     let meta = IndexMeta {
         id: header.id,
         generation,
+        journal: record,
     };
     let work = async {
         db.put(META_KEY, meta.encode()).await?;
         db.flush().await
     };
     opened(access, work).await?;
-    Ok(generation)
+    match &journal {
+        Some(journal) => journal.open().await?,
+        None if volume.has_journal_mark => remove_mark(access).await,
+        None => {}
+    }
+    Ok((generation, journal))
+}
+
+/// What an index records of its writers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FoundMeta {
+    /// The last generation.
+    pub(crate) generation: u32,
+    /// The journal that is open.
+    pub(crate) journal: Option<JournalRecord>,
 }
 
 /// The last generation; 0 where none has written yet. That of a clone is its origin's until its first writer.
@@ -296,10 +366,10 @@ async fn check_meta(
     access: &StoreAccess,
     index: &IndexHandle,
     header: &VolumeHeader,
-) -> Result<u32, BucketError> {
+) -> Result<FoundMeta, BucketError> {
     let Some(bytes) = opened(access, index.meta()).await? else {
         if header.origins.is_empty() {
-            return Ok(0);
+            return Ok(FoundMeta::default());
         }
         let uri = access.uri.clone();
         return Err(BucketError::NoRecord { uri });
@@ -314,10 +384,29 @@ async fn check_meta(
         let uri = access.uri.clone();
         return Err(BucketError::Foreign { uri });
     }
-    Ok(meta.generation)
+    Ok(FoundMeta {
+        generation: meta.generation,
+        // That of an origin is no matter of the clone.
+        journal: meta.journal.filter(|_| meta.id == header.id),
+    })
 }
 
 impl VolumeShared {
+    /// Begins to use the journal, with what is to be committed first.
+    async fn begin_journal(
+        self: &mut Arc<Self>,
+        replay: Option<Replay>,
+    ) -> Result<(), BucketError> {
+        if let Some(replay) = replay {
+            return Box::pin(self.commit_replay(replay)).await;
+        }
+        if let Some(journal) = &self.journal {
+            let queue = journal.queue(JournalPosition::START);
+            self.memory().set_journal(queue);
+        }
+        Ok(())
+    }
+
     /// Marks the volume as lost as soon as the index finds another writer, and carries out the requests of snapshots.
     fn watch_index(self: &Arc<Self>) {
         let IndexHandle::Writer(db) = &self.index else {

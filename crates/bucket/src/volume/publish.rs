@@ -80,6 +80,10 @@ impl VolumeShared {
             if shared.flush_here().await.is_err() {
                 return;
             }
+            if let Err(error) = shared.record_publish().await {
+                tracing::warn!("no snapshot has the journal: {error}");
+                return;
+            }
             if let Err(error) = write_tables(db).await {
                 let uri = &shared.access.uri;
                 tracing::warn!("{uri}: the tables for a snapshot were not written: {error}");

@@ -276,7 +276,7 @@ impl Relocation<'_> {
         if changes.is_empty() {
             return Ok(());
         }
-        if let Err(failure) = self.shared.commit(&mut committer, &changes).await {
+        if let Err(failure) = self.shared.commit(&mut committer, (&changes, None)).await {
             self.shared.fail(failure.clone());
             return Err(failure.into());
         }

@@ -1,6 +1,7 @@
 //! `outboard bucket …`: volumes on object stores.
 
 mod gc;
+mod journal;
 
 use bucket::{
     BucketError, BucketSnapshot, BucketUri, CheckOptions, CheckReport, Decimal, SnapshotName,
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     Snapshot(SnapshotCommand),
     /// Create a volume with the blocks of a snapshot, without a copy of its data
     Clone(CloneArgs),
+    /// Manage the local journal of a volume
+    #[command(subcommand)]
+    Journal(journal::JournalCommand),
 }
 
 /// What can be done with the snapshots of a volume.
@@ -190,6 +194,7 @@ pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
         Command::Delete(args) => delete_volume(args, format).await,
         Command::Gc(args) => gc::run(args, format).await,
         Command::Snapshot(command) => Box::pin(run_snapshot(command, format)).await,
+        Command::Journal(command) => Box::pin(journal::run(command, format)).await,
         Command::Clone(args) => {
             let options = args.store.options();
             let cloned = Box::pin(create_clone(&args.snapshot, &args.uri, &options)).await;
@@ -348,6 +353,8 @@ fn status_text(priced: &PricedStatus) -> String {
         row(name, format!("{} (of {})", clone.uri, clone.snapshot))
     });
     rows.extend(clones);
+    let journal = status.journal.iter();
+    rows.extend(journal.map(|journal| row("open journal", journal::text(journal))));
     rows.push(row(
         "opened for writing",
         format!("{} times", status.generation),

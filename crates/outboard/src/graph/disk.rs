@@ -139,8 +139,19 @@ pub(crate) struct BucketDisk {
     pub(crate) ca: Option<PathBuf>,
     /// Never written: it is taken from no server.
     pub(crate) read_only: bool,
+    /// Its local journal.
+    pub(crate) journal: Option<BucketJournal>,
     /// Where its URI stands in the text.
     pub(crate) span: Span,
+}
+
+/// The local journal of a volume: a flush returns when it is durable there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BucketJournal {
+    /// The file, or device.
+    pub(crate) file: PathBuf,
+    /// Bytes of a file that is made.
+    pub(crate) size: u64,
 }
 
 /// An image of Ceph, or a snapshot of it, which is read-only.

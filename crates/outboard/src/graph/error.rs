@@ -100,6 +100,14 @@ pub(crate) enum ExpressionProblem {
         "expected the URI of a volume on an object store: s3://BUCKET/PATH/VOLUME or file:///PATH/VOLUME"
     )]
     NotAVolumeUri,
+    /// `durability=local` or `journal-size=` of a volume without a journal.
+    #[error("that is for a volume with a journal: write journal=FILE, too")]
+    NoJournal,
+    /// A journal that nothing would be written to.
+    #[error(
+        "a journal is for a volume that is written, with durability=local: a flush returns when it is in the journal; with durability=store it would have no use"
+    )]
+    UnusedJournal,
     /// `prefer=` and something else than a member.
     #[error(
         "`{found}` is none of the members: write one as it is written before, or its place from 1 on"

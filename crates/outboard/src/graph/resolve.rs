@@ -9,7 +9,7 @@ use nbd::client::limits;
 use super::arguments::Arguments;
 use super::arrays;
 use super::catalog::{self, CallKind, CatalogEntry};
-use super::disk::{BucketDisk, CachedDisk, Disk, NamedDisk, Overlay, RbdDisk};
+use super::disk::{BucketDisk, BucketJournal, CachedDisk, Disk, NamedDisk, Overlay, RbdDisk};
 use super::error::{ExpressionError, ExpressionProblem};
 use super::faults;
 use super::parse::parse_named;
@@ -25,6 +25,9 @@ const CHUNK: u64 = 64 << 10;
 const CHUNKS: std::ops::RangeInclusive<u64> = SECTOR..=(1 << 30);
 /// Bytes that are read ahead.
 const READ_AHEAD: std::ops::RangeInclusive<u64> = (4 << 10)..=(64 << 20);
+/// Bytes of a journal of a volume, and those of one that is made without a size.
+const JOURNALS: std::ops::RangeInclusive<u64> = (1 << 20)..=(16 << 30);
+const JOURNAL: u64 = 128 << 20;
 /// Bytes that an overlay or a cache may take.
 const QUOTAS: std::ops::RangeInclusive<u64> = (1 << 20)..=(1 << 62);
 
@@ -78,6 +81,7 @@ fn leaf(word: &Word) -> Resolved<Disk> {
             read_only: uri.snapshot.is_some(),
             uri,
             ca: None,
+            journal: None,
             span,
         }));
     }
@@ -231,11 +235,37 @@ fn volume_on_store(arguments: &mut Arguments<'_>) -> Resolved<BucketDisk> {
         return Err((word.span, ExpressionProblem::NotAVolumeUri));
     };
     let ca = arguments.keyed_word("ca", "the path of a file of certificates")?;
+    let read_only = arguments.switch("read-only")? || disk.read_only;
     Ok(BucketDisk {
         ca: ca.map(|path| PathBuf::from(&path.text)),
-        read_only: arguments.switch("read-only")? || disk.read_only,
+        read_only,
+        journal: journal(arguments, word.span, read_only)?,
         ..disk
     })
+}
+
+/// The journal of a volume. It is never used by its name alone: that changes what a flush is.
+fn journal(
+    arguments: &mut Arguments<'_>,
+    at: Span,
+    read_only: bool,
+) -> Resolved<Option<BucketJournal>> {
+    let word = arguments.keyed_word("journal", "the path of a file")?;
+    let size = arguments.size("journal-size", JOURNALS)?;
+    let is_local = arguments.choice("durability", &["store", "local"])? == Some(1);
+    let Some(word) = word else {
+        return match is_local || size.is_some() {
+            false => Ok(None),
+            true => Err((at, ExpressionProblem::NoJournal)),
+        };
+    };
+    if !is_local || read_only {
+        return Err((word.span, ExpressionProblem::UnusedJournal));
+    }
+    Ok(Some(BucketJournal {
+        file: PathBuf::from(&word.text),
+        size: size.unwrap_or(JOURNAL),
+    }))
 }
 
 /// An image of Ceph, with `rbd:` before its name or without.

@@ -1,6 +1,6 @@
 //! Volumes on object stores in Prometheus' text format: requests by kind, so that what they cost can be computed. Pure.
 
-use bucket::{OperationFigures, VolumeCost, VolumeFigures};
+use bucket::{JournalFigures, OperationFigures, VolumeCost, VolumeFigures};
 
 use super::text::{Metric, NANOS, Text, escaped};
 
@@ -60,6 +60,27 @@ const OF_COSTS: [Metric<VolumeCost, f64>; 1] = [(
     |one| one.total.as_f64(),
 )];
 
+const OF_JOURNALS: [Metric<JournalFigures>; 3] = [
+    (
+        "outboard_bucket_journal_unstored_bytes",
+        "gauge",
+        "Records of the local journal that are not in the store yet.",
+        |one| one.unstored,
+    ),
+    (
+        "outboard_bucket_journal_size_bytes",
+        "gauge",
+        "Size of the local journal.",
+        |one| one.size,
+    ),
+    (
+        "outboard_bucket_journal_full_waits_total",
+        "counter",
+        "Flushes that waited for the store because the local journal was full.",
+        |one| one.full_waits,
+    ),
+];
+
 /// One for each volume and use: a volume may be open for reading several times, and a series is there once.
 fn merged(volumes: &[VolumeFigures]) -> Vec<VolumeFigures> {
     let mut merged: Vec<VolumeFigures> = Vec::new();
@@ -103,5 +124,13 @@ pub(super) fn write(text: &mut Text, volumes: &[VolumeFigures]) {
     let of_costs: Vec<_> = of_costs.collect();
     if !of_costs.is_empty() {
         text.families(&OF_COSTS, &of_costs);
+    }
+    let of_journals = volumes.iter().filter_map(|one| {
+        let journal = one.journal.as_ref()?;
+        Some((label(one), journal))
+    });
+    let of_journals: Vec<_> = of_journals.collect();
+    if !of_journals.is_empty() {
+        text.families(&OF_JOURNALS, &of_journals);
     }
 }

@@ -400,6 +400,11 @@ fn a_volume_on_an_object_store_has_its_requests() {
         is_writer,
         failure: is_writer.then(|| "lost".to_owned()),
         unwritten: 7,
+        journal: is_writer.then_some(bucket::JournalFigures {
+            unstored: 10,
+            size: 20,
+            full_waits: 30,
+        }),
         received: 8,
         sent: 9,
         open_ms: 1000,
@@ -433,6 +438,13 @@ fn a_volume_on_an_object_store_has_its_requests() {
     assert_eq!(value("sent_bytes_total", "read", ""), 18.0);
     assert_eq!(value("failed", "write", ""), 1.0);
     assert_eq!(value("failed", "read", ""), 0.0);
+    for (name, expected) in [
+        ("unstored_bytes", 10.0),
+        ("size_bytes", 20.0),
+        ("full_waits_total", 30.0),
+    ] {
+        assert_eq!(value(&format!("journal_{name}"), "write", ""), expected);
+    }
     let euro = ",currency=\"EUR\"";
     assert_eq!(value("estimated_cost_total", "read", euro), 0.0025);
     let costs = samples.keys().filter(|name| name.contains("cost"));

@@ -34,6 +34,10 @@ pub(super) enum Contender {
     Cached,
     /// Ours without one.
     Uncached,
+    /// Ours without a cache, with a local journal.
+    Journaled,
+    /// A file on the disk of the journal, served by ours.
+    LocalFile,
     /// The peer.
     ZeroFs,
 }
@@ -43,6 +47,8 @@ impl fmt::Display for Contender {
         f.pad(match self {
             Self::Cached => "outboard",
             Self::Uncached => "outboard, no cache",
+            Self::Journaled => "outboard, journal",
+            Self::LocalFile => "local file",
             Self::ZeroFs => "ZeroFS",
         })
     }
@@ -54,6 +60,8 @@ impl Contender {
         match self {
             Self::Cached => "cached",
             Self::Uncached => "uncached",
+            Self::Journaled => "journaled",
+            Self::LocalFile => "file",
             Self::ZeroFs => "zerofs",
         }
     }
@@ -108,6 +116,10 @@ impl Site {
     }
 
     fn create(&self) -> Result<()> {
+        if self.contender == Contender::LocalFile {
+            let file = std::fs::File::create(self.local_file())?;
+            return Ok(file.set_len(DISK_SIZE)?);
+        }
         if self.contender != Contender::ZeroFs {
             let size = DISK_SIZE.to_string();
             let mut create = self.bucket_command(["create", &self.uri(), &size]);
@@ -143,6 +155,15 @@ impl Site {
                 let cache = self.cache();
                 format!("cache({},{},size={size})", self.uri(), cache.display())
             }
+            Contender::Journaled => {
+                let journal = self.local_file();
+                format!(
+                    "bucket({},journal={},durability=local)",
+                    self.uri(),
+                    journal.display()
+                )
+            }
+            Contender::LocalFile => self.local_file().display().to_string(),
             Contender::ZeroFs => return Ok(self.start_zerofs()?.0),
         };
         self.launch(&disk, &[])
@@ -198,6 +219,11 @@ impl Site {
     /// Of its files.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// The journal, or the disk.
+    fn local_file(&self) -> PathBuf {
+        self.folder.join("local")
     }
 
     fn cache(&self) -> PathBuf {

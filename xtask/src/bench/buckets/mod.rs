@@ -58,6 +58,7 @@ pub(super) fn measure(
     let folder = tempfile::tempdir_in(&launcher.folder)?;
     let store = ObjectStore::start(&programs.versitygw, folder.path())?;
     let contenders = match work {
+        BucketWork::JournalFlush => &[Contender::Journaled, Contender::LocalFile],
         BucketWork::Cold(_) => &[Contender::Uncached, Contender::ZeroFs, Contender::Cached][..],
         // ZeroFS gives clients no overlays.
         BucketWork::Boot { .. } => &[Contender::Cached],
@@ -101,7 +102,7 @@ fn one_round(site: &Site, serving: &Serving, work: BucketWork, seconds: u32) -> 
         }
         BucketWork::Cold(load) => one(serving, &load, Until::Seconds(seconds)),
         BucketWork::WriteAll(load) => write_all(serving, &load),
-        BucketWork::Flush => flushes(site, serving, time),
+        BucketWork::Flush | BucketWork::JournalFlush => flushes(site, serving, time),
         BucketWork::ReadInFlush => {
             read_all(serving)?;
             let mut probe = Probe::connect(serving)?;

@@ -60,6 +60,8 @@ fn add(disk: &Disk, place: &BuildPlace<'_>, found: &mut Vec<WriteTarget>) -> Res
         }
         Disk::Bucket(disk) => {
             found.extend((!disk.read_only).then(|| WriteTarget::Bucket(disk.uri.volume.clone())));
+            let journal = disk.journal.iter();
+            found.extend(journal.map(|journal| WriteTarget::File(journal.file.clone())));
             Ok(())
         }
         Disk::Rbd(RbdDisk { spec, .. }) => {

@@ -137,7 +137,7 @@ impl Writer {
     }
 
     /// Changes and flushes until a request fails.
-    async fn work(&mut self, client: &Client) -> IoError {
+    pub(super) async fn work(&mut self, client: &Client) -> IoError {
         self.changes_max = match self.rng.bool() {
             true => LARGE_CHANGES_MAX,
             false => SMALL_CHANGES_MAX,
@@ -248,13 +248,13 @@ impl RoundEnd {
 }
 
 /// A server of the volume that runs, and its address.
-struct RunningServer {
-    process: Process,
-    uri: String,
+pub(super) struct RunningServer {
+    pub(super) process: Process,
+    pub(super) uri: String,
 }
 
 impl RunningServer {
-    fn kill(&mut self) {
+    pub(super) fn kill(&mut self) {
         let killed = self.process.signal(Signal::KILL);
         killed.expect("it runs until it is killed");
         self.process.wait(LIMIT).expect("it was killed");
@@ -380,7 +380,7 @@ impl KillWorld<'_> {
 }
 
 /// A client that gives up a server which was killed.
-async fn connect(uri: &str) -> Result<Arc<Client>, String> {
+pub(super) async fn connect(uri: &str) -> Result<Arc<Client>, String> {
     let config = ClientConfig {
         connections: 2,
         reconnect_for: Duration::from_millis(200),
