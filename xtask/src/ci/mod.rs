@@ -9,6 +9,7 @@
 
 mod background;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -319,7 +320,29 @@ fn documentation() -> Result<()> {
         "--document-private-items",
     ];
     let flags = "-D warnings -A rustdoc::private_intra_doc_links";
-    shell::run(shell::cargo(args).env("RUSTDOCFLAGS", flags))
+    let mut command = shell::cargo(args);
+    command.env("RUSTDOCFLAGS", flags);
+    // What documentation needs of the crates below is there since `clippy`, if the compiler is called as clippy calls it.
+    command.env(
+        "CLIPPY_ARGS",
+        "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
+    );
+    command.envs(clippy_driver()?.map(|driver| ("RUSTC_WORKSPACE_WRAPPER", driver)));
+    shell::run(&mut command)
+}
+
+/// The compiler with clippy's lints, by the path that `cargo clippy` gives it.
+fn clippy_driver() -> Result<Option<PathBuf>> {
+    let mut rustc = Command::new("rustc");
+    let sysroot = shell::output(
+        rustc
+            .args(["--print", "sysroot"])
+            .current_dir(shell::root()),
+    )?;
+    Ok(Path::new(sysroot.trim())
+        .join("bin/clippy-driver")
+        .canonicalize()
+        .ok())
 }
 
 /// What the feature `bucket` adds: the tests of the crate, and those of the binary with volumes, and with images of Ceph that are
