@@ -19,6 +19,7 @@
 #: disk G 48M
 #: disk H 48M
 #: disk I 48M
+#: processors 1
 #: timeout 900
 
 . /guest/arrays.sh

@@ -14,6 +14,7 @@
 #: disk F 10M
 #: disk G 320M
 #: disk H 320M
+#: processors 1
 #: timeout 600
 
 . /guest/arrays.sh

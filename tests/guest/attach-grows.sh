@@ -2,6 +2,7 @@
 # mounted filesystem, and what is written behind the old end is there.
 #: serve DISK 64M
 #: outboard
+#: processors 1
 #: timeout 200
 
 device=$(outboard attach "nbd://10.0.2.2:$DISK/" --via kernel --name grows)

@@ -2,6 +2,7 @@
 # attach says so, are listed, and go with the device.
 #: serve DISK 64M
 #: outboard
+#: processors 1
 #: timeout 200
 
 modprobe -a fuse loop

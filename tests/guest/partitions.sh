@@ -2,6 +2,7 @@
 # the filesystems in it, and finds the disks that we grew; we serve partitions of tables that others
 # wrote for it.
 #: outboard
+#: processors 1
 #: timeout 300
 
 modprobe -a loop ext4 fuse

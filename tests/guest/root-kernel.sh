@@ -2,6 +2,7 @@
 # started again under the running system.
 #: root DISK 96M
 #: outboard
+#: processors 1
 #: timeout 300
 
 sh /guest/attach-root kernel

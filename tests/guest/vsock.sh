@@ -2,6 +2,7 @@
 # in pieces, a client that disconnects in the middle harms no other, and the server stops in good order. The
 # guest talks to itself (vsock_loopback); between machines the sockets are the same.
 #: outboard
+#: processors 1
 #: timeout 200
 
 modprobe vsock

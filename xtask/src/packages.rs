@@ -204,6 +204,7 @@ pub(crate) const GUEST: &[Package] = &[
     package("kmod", "depmod, which lists what modules depend on"),
     package("libnbd-bin", "fills arrays that the guest judges"),
     package("lvm2", "volume groups in the guest"),
+    package("lz4", "unpacks the guest's kernel"),
     package("mdadm", "arrays in the guest"),
     package("mount", "losetup in the guest"),
     package("nbd-client", "the stock client in the guest"),

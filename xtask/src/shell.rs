@@ -86,14 +86,16 @@ pub(crate) fn build() -> Result<PathBuf> {
 
 /// Builds the release binary, with cargo's progress, and says where it is.
 pub(crate) fn build_release() -> Result<PathBuf> {
-    run(&mut cargo(["build", "--release", "--package", "outboard"]))?;
-    Ok(target().join("release/outboard"))
+    release(&["--package", "outboard"])
 }
 
 /// The same with volumes on object stores.
 pub(crate) fn build_release_with_bucket() -> Result<PathBuf> {
-    let mut build = cargo(["build", "--release", "--bin=outboard"]);
-    run(build.args(crate::s3_servers::WITH_BUCKET))?;
+    release(&crate::s3_servers::WITH_BUCKET)
+}
+
+fn release(selection: &[&str]) -> Result<PathBuf> {
+    run(cargo(["build", "--release", "--bin=outboard"]).args(selection))?;
     Ok(target().join("release/outboard"))
 }
 

@@ -82,7 +82,7 @@ mod tests {
         let bucket = line("bucket", Cost::default(), "ok");
         let clippy = line("clippy", Cost::default(), "FAILED: no");
         let printed = format!("fuzz request: 3 inputs\n\n{bucket}\n{fuzz}\n{clippy}\nin all 5 s\n");
-        let listed = [bucket, fuzz].map(|line| format!("{line} (in the background)"));
+        let listed = [fuzz, bucket].map(|line| format!("{line} (in the background)"));
         assert_eq!(lines_of(Lane::NextToGuest, &printed), listed);
     }
 }

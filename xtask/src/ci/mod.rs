@@ -9,6 +9,7 @@
 
 mod background;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use crate::suite::SuiteOptions;
 use crate::{browser, clock, fuzz, guest, packages, process, s3_servers, shell, soak, suite, tidy};
 
 /// Seconds that all fuzz targets share: enough to see that they run and to repeat what was once found. They have
-/// about two thirds of a processor, next to the guest.
+/// about one processor, next to the report in a browser.
 const FUZZ_SECONDS: u32 = 90;
 
 /// Where a step runs.
@@ -31,7 +32,8 @@ enum Lane {
     Foreground,
     /// In a process of its own while the tests run that run side by side. Those that run alone wait for its end.
     NextToTests,
-    /// In a process of its own while the guest runs.
+    /// In a process of its own from the beginning of the report in a browser, which leaves most of two processors, to the end of
+    /// the guest.
     NextToGuest,
 }
 
@@ -48,6 +50,7 @@ const fn step(name: &'static str, lane: Lane, run: fn() -> Result<()>) -> Step {
 
 /// The steps that others run next to.
 const TESTS: &str = "tests";
+const BROWSER: &str = "browser";
 const GUEST: &str = "guest";
 
 const STEPS: &[Step] = &[
@@ -58,9 +61,10 @@ const STEPS: &[Step] = &[
     step("clippy", Lane::NextToTests, clippy),
     step("documentation", Lane::NextToTests, documentation),
     step(TESTS, Lane::Foreground, || all_tests(None)),
-    step("browser", Lane::Foreground, in_browser),
-    step("bucket", Lane::NextToGuest, volumes_on_object_stores),
+    step(BROWSER, Lane::Foreground, in_browser),
+    // The fuzz targets take what processors are given, the volumes wait for their stores.
     step("fuzz", Lane::NextToGuest, fuzz_briefly),
+    step("bucket", Lane::NextToGuest, volumes_on_object_stores),
     step(GUEST, Lane::Foreground, in_guest),
     step("soak", Lane::Foreground, soak_briefly),
 ];
@@ -96,11 +100,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true => step.lane == Lane::Foreground,
         false => args.steps.iter().any(|name| name == step.name),
     };
+    let mut background = None;
     for step in STEPS.iter().filter(chosen) {
-        match step.name {
-            TESTS if has_lanes => outcomes.run_tests(step),
-            GUEST if has_lanes => outcomes.run_guest(step)?,
-            _ => outcomes.run(step.name, step.run),
+        if has_lanes && step.name == TESTS {
+            outcomes.run_tests(step);
+            continue;
+        }
+        if has_lanes && step.name == BROWSER {
+            background = Some(Background::start(Lane::NextToGuest)?);
+        }
+        outcomes.run(step.name, step.run);
+        if step.name == GUEST {
+            outcomes.finish_background(background.take());
         }
     }
     outcomes.finish(meter.cost())
@@ -173,15 +184,15 @@ impl Outcomes {
         self.lines.extend(lines);
     }
 
-    /// The guest, with what runs next to it.
-    fn run_guest(&mut self, step: &Step) -> Result<()> {
-        let background = Background::start(Lane::NextToGuest)?;
-        self.run(step.name, step.run);
+    /// Waits for what ran next to the steps before.
+    fn finish_background(&mut self, background: Option<Background>) {
+        let Some(background) = background else {
+            return;
+        };
         let meter = Meter::start();
         let (outcome, lines) = background.finish();
         self.lines.extend(lines);
         self.add("background", meter.cost(), outcome);
-        Ok(())
     }
 
     fn add(&mut self, name: &'static str, cost: Cost, outcome: Result<()>) {
@@ -309,7 +320,29 @@ fn documentation() -> Result<()> {
         "--document-private-items",
     ];
     let flags = "-D warnings -A rustdoc::private_intra_doc_links";
-    shell::run(shell::cargo(args).env("RUSTDOCFLAGS", flags))
+    let mut command = shell::cargo(args);
+    command.env("RUSTDOCFLAGS", flags);
+    // What documentation needs of the crates below is there since `clippy`, if the compiler is called as clippy calls it.
+    command.env(
+        "CLIPPY_ARGS",
+        "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
+    );
+    command.envs(clippy_driver()?.map(|driver| ("RUSTC_WORKSPACE_WRAPPER", driver)));
+    shell::run(&mut command)
+}
+
+/// The compiler with clippy's lints, by the path that `cargo clippy` gives it.
+fn clippy_driver() -> Result<Option<PathBuf>> {
+    let mut rustc = Command::new("rustc");
+    let sysroot = shell::output(
+        rustc
+            .args(["--print", "sysroot"])
+            .current_dir(shell::root()),
+    )?;
+    Ok(Path::new(sysroot.trim())
+        .join("bin/clippy-driver")
+        .canonicalize()
+        .ok())
 }
 
 /// What the feature `bucket` adds: the tests of the crate, and those of the binary with volumes, and with images of Ceph that are
@@ -340,9 +373,14 @@ mod tests {
     /// A step that is in a lane that never starts would pass without having run.
     #[test]
     fn others_run_next_to_steps_of_the_foreground_and_the_last_one_is_alone() {
-        for name in [TESTS, GUEST] {
+        for name in [TESTS, BROWSER, GUEST] {
             assert_eq!(find(name).map(|step| step.lane), Some(Lane::Foreground));
         }
+        let begin = |name| STEPS.iter().position(|step| step.name == name);
+        assert!(
+            begin(BROWSER) < begin(GUEST),
+            "what begins with the one ends with the other"
+        );
         let last = STEPS.last().map(|step| (step.name, step.lane));
         assert_eq!(
             last,

@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::cpio::Archive;
-use super::modules;
+use super::{kernel, modules};
 use crate::{packages, shell};
 
 /// The package that always depends on the newest kernel.
@@ -90,10 +90,11 @@ pub(super) fn build(folder: &Path) -> Result<Image> {
         .strip_prefix("linux-image-")
         .with_context(|| format!("{package} is not named like a kernel"))?;
     let tree = folder.join(version);
-    let kernel = tree.join(format!("boot/vmlinuz-{version}"));
-    if !kernel.exists() {
+    let packed = tree.join(format!("boot/vmlinuz-{version}"));
+    if !packed.exists() {
         download(folder, &package, &tree)?;
     }
+    let kernel = kernel::unpack(&packed, tree.join("boot/vmlinux"))?;
     let base = folder.join("base.cpio");
     let key_file = folder.join("base.key");
     let key = [&[version], MODULES, PROGRAMS, FILES].concat().join("\n");

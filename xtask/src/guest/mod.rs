@@ -8,6 +8,7 @@
 mod cpio;
 mod host;
 mod image;
+mod kernel;
 pub(crate) mod lab;
 mod machine;
 mod modules;

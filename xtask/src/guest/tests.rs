@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::bail;
 
 use super::cpio::Archive;
+use super::kernel::lz4_frame;
 use super::modules::{closure, only};
 use super::pool;
 use super::script::{
@@ -48,6 +49,22 @@ fn a_guest_lists_no_module_that_it_does_not_have() {
         only(DEP, &files.into()),
         "kernel/lib/crc16.ko:\nkernel/fs/mbcache.ko:\n"
     );
+}
+
+#[test]
+fn the_payload_of_a_kernel_is_unpacked_where_it_is_lz4() {
+    let mut image = vec![0; 2048];
+    image[0x1f1] = 1;
+    image[0x202..0x206].copy_from_slice(b"HdrS");
+    image[0x248..0x250].copy_from_slice(&[16, 0, 0, 0, 11, 0, 0, 0]);
+    image[1040..1051].copy_from_slice(b"\x02\x21\x4c\x18abcSIZE");
+    assert_eq!(lz4_frame(&image), Some(&b"\x02\x21\x4c\x18abc"[..]));
+    assert_eq!(lz4_frame(&image[..1046]), None, "cut off");
+    image[1040] = 0xfd;
+    assert_eq!(lz4_frame(&image), None, "packed in another way");
+    image[0x202] = 0;
+    assert_eq!(lz4_frame(&image), None, "no kernel");
+    assert_eq!(lz4_frame(b""), None);
 }
 
 #[test]

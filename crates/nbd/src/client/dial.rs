@@ -167,10 +167,13 @@ async fn shake_one(
         after += OPENING_WAIT;
         result = clock::timeout(OPENING_WAIT, negotiation).await;
     }
-    result.unwrap_or_else(|clock::Elapsed| {
-        let target = target.clone();
-        Err(ClientError::HandshakeTimeout { target, after })
-    })
+    match result {
+        Ok(shaken) => shaken,
+        Err(clock::Elapsed) => Err(ClientError::HandshakeTimeout {
+            target: target.clone(),
+            after,
+        }),
+    }
 }
 
 async fn negotiate(

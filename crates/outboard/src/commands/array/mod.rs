@@ -14,13 +14,12 @@
 
 mod add;
 mod create;
-mod fail;
 mod grow;
+mod member_step;
 mod offline;
 mod outcome;
 mod progress;
 mod re_add;
-mod remove;
 mod replace;
 mod scrub;
 mod size;
@@ -34,6 +33,7 @@ mod words;
 
 use clap::Subcommand;
 
+use crate::control::ArrayStep;
 use crate::failure::Failure;
 use crate::output::Format;
 
@@ -47,9 +47,9 @@ pub(crate) enum Command {
     /// Make a disk a member: what is missing is copied to it, else it waits as a spare
     Add(add::Args),
     /// Declare a member failed: the array goes on without it
-    Fail(fail::Args),
+    Fail(member_step::Args),
     /// Forget a member that failed, or a spare
-    Remove(remove::Args),
+    Remove(member_step::Args),
     /// Take a member back that was away: only what was written meanwhile is copied
     ReAdd(re_add::Args),
     /// Make a spare a copy of a member that still works, and give it that member's place
@@ -72,8 +72,10 @@ pub(crate) fn run(command: Command, format: Format) -> Result<(), Failure> {
         Command::Create(args) => create::run(&args, format),
         Command::Status(args) => status::run(&args, format),
         Command::Add(args) => add::run(args, format),
-        Command::Fail(args) => fail::run(args, format),
-        Command::Remove(args) => remove::run(args, format),
+        Command::Fail(args) => member_step::run(&args, |member| ArrayStep::Fail { member }, format),
+        Command::Remove(args) => {
+            member_step::run(&args, |member| ArrayStep::Remove { member }, format)
+        }
         Command::ReAdd(args) => re_add::run(args, format),
         Command::Replace(args) => replace::run(args, format),
         Command::Scrub(args) => scrub::run(&args, format),

@@ -1,4 +1,5 @@
-//! `outboard array remove`: a member that failed, or a spare, is forgotten.
+//! `outboard array fail`: a member has failed, although it answers. `outboard array remove`: a member that failed, or a spare, is
+//! forgotten.
 
 use super::outcome::{Change, Waits, Whose, apply};
 use super::target::{ArrayArgs, member};
@@ -7,7 +8,7 @@ use crate::control::ArrayStep;
 use crate::failure::Failure;
 use crate::output::Format;
 
-/// Arguments of `array remove`.
+/// Arguments of `array fail` and `array remove`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -18,15 +19,18 @@ pub(crate) struct Args {
     member: String,
 }
 
+/// What is done with the member of this name.
+type Step = fn(String) -> ArrayStep;
+
 /// Does it.
-pub(crate) fn run(args: Args, format: Format) -> Result<(), Failure> {
+pub(crate) fn run(args: &Args, step: Step, format: Format) -> Result<(), Failure> {
     // What a spare begins to do now is not waited for.
-    apply(&args.array, &args, Waits::NOT, format)
+    apply(&args.array, &(args, step), Waits::NOT, format)
 }
 
-impl Change for Args {
+impl Change for (&Args, Step) {
     fn step(&self, report: &ArrayReport, _: Whose) -> Result<Option<ArrayStep>, Failure> {
-        let member = member(report, &self.member)?;
-        Ok(Some(ArrayStep::Remove { member }))
+        let (args, step) = self;
+        member(report, &args.member).map(|member| Some(step(member)))
     }
 }
