@@ -156,7 +156,7 @@ fn a_block_that_is_overwritten_meanwhile_keeps_what_was_written_last() {
             let other = volume.clone();
             store.before_request(after, async move {
                 // It may wait for this request.
-                drop(tokio::spawn(async move {
+                drop(tokio::runtime::Handle::current().spawn(async move {
                     write(&other, 100, 1, 9).await.unwrap();
                     write(&other, 101, 1, 0).await.unwrap();
                     other.flush().await.unwrap();
