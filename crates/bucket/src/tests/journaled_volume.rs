@@ -7,11 +7,12 @@ use block::{BlockDevice as _, Errno, Node, Operation};
 use object_store::memory::InMemory;
 use testkit::{CrashDisk, Effect, Fault, FaultDisk};
 
+use super::collection::collect_twice;
 use super::unstable_store::{Faults, RequestCut, UnstableStore};
 use super::volume::{SIZE, access, open, open_for_reading, open_with, run, stable, tags, write};
 use crate::admin::{
-    CheckOptions, SnapshotOptions, check_on, create_on, create_snapshot_on, delete_on,
-    discard_journal_on, status_on,
+    CheckOptions, RelocateOptions, SnapshotOptions, check_on, create_on, create_snapshot_on,
+    delete_on, discard_journal_on, relocate_on, status_on,
 };
 use crate::error::{BucketError, VolumeFailure};
 use crate::format::BLOCK;
@@ -98,6 +99,42 @@ fn a_flush_needs_no_store_and_is_replayed() {
         let report = check_on(&stable(&inner), CheckOptions { data: true }).await;
         assert_eq!(report.unwrap().problem_count, 0);
     });
+}
+
+/// Between any two requests of a relocation, a block that it moves gets a change that is in the journal alone.
+#[test]
+fn data_is_relocated_below_changes_that_are_in_the_journal() {
+    let mut reached = 0;
+    for after in 0..60 {
+        run(async {
+            let (inner, disk) = new_store().await;
+            let store = cuttable(&inner);
+            let volume = open_journaled(access(store.clone()), &disk).await.unwrap();
+            // An object with 150 blocks, of which 70 are used when the second commit is made.
+            for (count, tag) in [(150, 1), (80, 2)] {
+                write(&volume, 0, count, tag).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(10)).await;
+            }
+            collect_twice(&stable(&inner)).await;
+            let other = volume.clone();
+            store.before_request(after, async move {
+                write(&other, 100, 1, 9).await.unwrap();
+                other.flush().await.unwrap();
+            });
+            let how = RelocateOptions::default();
+            let report = Box::pin(relocate_on(&stable(&inner), how)).await.unwrap();
+            assert_eq!(report.objects, 1);
+            if store.is_waiting() {
+                return;
+            }
+            reached += 1;
+            store.cut();
+            let volume = open_journaled(stable(&inner), &cut(&disk)).await.unwrap();
+            assert_eq!(tags(&volume, 99, 3).await, [1, 9, 1], "{after}");
+            assert_eq!(tags(&volume, 79, 2).await, [2, 1], "{after}");
+        });
+    }
+    assert!((5..60).contains(&reached), "{reached} requests");
 }
 
 #[test]

@@ -99,6 +99,7 @@ impl VolumeMemory {
         self.is_write_back_due |= is_due;
         is_due
     }
+
     /// Why it failed.
     pub(super) const fn failure(&self) -> Option<&VolumeFailure> {
         self.failure.as_ref()
