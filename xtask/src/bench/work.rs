@@ -125,10 +125,12 @@ pub(crate) enum BucketWork {
     },
     /// Requests to the store without any of a client.
     Idle,
-    /// Machines without a disk that boot at once, each with an overlay over a snapshot.
+    /// Machines without a disk that boot, each with an overlay over a snapshot.
     Boot {
         /// How many.
         machines: u32,
+        /// They begin within this time, and read at the pace of the trace; all at once, and as fast as they can, without.
+        within_seconds: Option<u32>,
     },
 }
 

@@ -158,7 +158,7 @@ pub(crate) async fn gc_on(
 }
 
 /// Requests that a server writes the log into tables, and waits for a short time: what was overwritten since is found then.
-async fn reach_log(access: &StoreAccess) -> Result<(), BucketError> {
+pub(super) async fn reach_log(access: &StoreAccess) -> Result<(), BucketError> {
     let checkpoints = IndexCheckpoints::of(access);
     let how = SnapshotOptions::default();
     match reach_last_log(access, &checkpoints, how, ANSWER_LIMIT).await {

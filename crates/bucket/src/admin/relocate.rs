@@ -1,9 +1,9 @@
 //! [`relocate`]: data objects of which the volume uses little are vacated, so that a collection deletes them.
 //!
 //! ```text
-//! index, checkpoints, objects ──► plan ──► request ──► server: moves the blocks ──► request gone: done
-//!                                             │ no answer, and permitted
-//!                                             └──► volume opened here: moves the blocks
+//! log into tables ──► index, checkpoints, objects ──► plan ──► request ──► server: moves the blocks ──► request gone: done
+//!                                                                 │ no answer, and permitted
+//!                                                                 └──► volume opened here: moves the blocks
 //! ```
 //!
 //! # Invariants
@@ -22,6 +22,7 @@ use object_store::Error;
 use object_store::path::Path;
 use serde::Serialize;
 
+use super::gc::reach_log;
 use super::references::{ListedData, VolumeReferences};
 use super::{delete_object, get, on_runtime, put};
 use crate::error::BucketError;
@@ -82,6 +83,10 @@ pub(crate) async fn relocate_on(
 ) -> Result<RelocationReport, BucketError> {
     let header = read_header(access).await?.header;
     let access = &access.of(&header);
+    if !how.dry_run {
+        // What was overwritten in the log alone is found then.
+        reach_log(access).await?;
+    }
     let tables = Box::pin(open_tables(access, &header)).await?;
     let found = Box::pin(VolumeReferences::find(access, &header, tables)).await?;
     let listed = ListedData::list(access).await?.objects;

@@ -1,9 +1,12 @@
-//! Many diskless machines that boot at once: each replays what a Debian read of its root over the network (`boot.trace`), one read after
-//! another and as fast as the server answers, which is faster than any machine boots.
+//! Many diskless machines that boot: each replays what a Debian read of its root over the network (`boot.trace`), one read after another:
+//! all at once and as fast as the server answers, which is faster than any machine boots; or at the pace of the trace, each a little later
+//! than the one before.
 //!
 //! Each has an address of its own on the loopback, and so an overlay of its own over the golden image, of which all of these reads are.
 //! Data is counted and not looked at. Anything but a good answer ends the measurement with an error.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io::{Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -22,13 +25,12 @@ use crate::wire::{self, Replies, Request};
 
 /// `cargo xtask netboot --record FILE` wrote it.
 const TRACE: &str = include_str!("boot.trace");
+/// What volumes have.
+const BLOCK: u64 = 4096;
 /// How long a server may take to accept a machine, and to make its overlay.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Longest silence of all machines together.
-const SILENCE_LIMIT: Timespec = Timespec {
-    tv_sec: 10,
-    tv_nsec: 0,
-};
+const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 /// Bytes taken from a socket at once.
 const PIECE: usize = 256 << 10;
 /// Sockets looked at in one go.
@@ -41,6 +43,8 @@ const PER_NETWORK: u32 = 250;
 /// A read of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TracedRead {
+    /// Since the first one.
+    pub(super) at: Duration,
     pub(super) offset: u64,
     pub(super) len: u32,
 }
@@ -54,29 +58,58 @@ struct Machine {
     sent: Instant,
 }
 
-/// The reads of a trace, in order.
+/// The reads of a trace, in order, of whole blocks: the disk that it was recorded of had smaller ones.
 pub(super) fn reads(trace: &str) -> Result<Vec<TracedRead>> {
     let lines = trace.lines().filter(|line| !line.starts_with('#'));
     let read = |line: &str| -> Result<TracedRead> {
-        let mut fields = line.split(' ').skip(1).map(str::parse::<u64>);
+        let mut fields = line.split(' ').map(str::parse::<u64>);
         let mut field = || {
             fields
                 .next()
                 .context("too few fields")?
                 .context("no number")
         };
+        let at = Duration::from_millis(field()?);
         let (offset, len) = (field()? << 10, field()? << 10);
+        let begin = offset / BLOCK * BLOCK;
+        let end = (offset + len).next_multiple_of(BLOCK);
         Ok(TracedRead {
-            offset,
-            len: u32::try_from(len)?,
+            at,
+            offset: begin,
+            len: u32::try_from(end - begin)?,
         })
     };
     let reads = lines.map(|line| read(line).with_context(|| format!("{line:?} is no read")));
     reads.collect()
 }
 
-/// Boots so many machines at once.
-pub(super) fn replay(serving: &Serving, machines: u32) -> Result<Sample> {
+/// When machines read.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pace {
+    /// All begin at once, and read as soon as they can.
+    AtOnce,
+    /// As the trace was, and they begin one after another within this time.
+    Recorded {
+        /// From the first begin to the last.
+        within: Duration,
+    },
+}
+
+impl Pace {
+    /// When machine `nth` of `count` makes a read, from the begin of all.
+    fn time(self, (nth, count): (usize, usize), read: TracedRead) -> Duration {
+        match self {
+            Self::AtOnce => Duration::ZERO,
+            Self::Recorded { within } => {
+                let [nth, count] = [nth, count].map(|number| u32::try_from(number).unwrap_or(1));
+                within / count * nth + read.at
+            }
+        }
+    }
+}
+
+/// Boots so many machines.
+pub(super) fn replay(serving: &Serving, machines: u32, pace: Pace) -> Result<Sample> {
     let reads = reads(TRACE)?;
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let machines = (0..machines).map(|number| {
@@ -89,23 +122,41 @@ pub(super) fn replay(serving: &Serving, machines: u32) -> Result<Sample> {
     let mut machines = machines.collect::<Result<Vec<Machine>>>()?;
     let mut latencies = Histogram::new(DIGITS)?;
     let start = clock::now();
-    for machine in &mut machines {
-        machine.request(reads[0])?;
-    }
-    let mut booting = machines.len();
+    let count = machines.len();
+    let time = |nth: usize, read: TracedRead| start + pace.time((nth, count), read);
+    let begins = (0..count).map(|nth| Reverse((time(nth, reads[0]), nth)));
+    let mut due: BinaryHeap<Reverse<(Instant, usize)>> = begins.collect();
+    let mut booting = count;
     let mut piece = vec![0; PIECE];
     let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS_MAX];
     while booting > 0 {
-        let (ready, _) = epoll::wait(&epoll, &mut events[..], Some(&SILENCE_LIMIT))?;
-        ensure!(!ready.is_empty(), "no machine gets an answer");
+        let mut wait = SILENCE_LIMIT;
+        while let Some(Reverse((at, nth))) = due.peek().copied() {
+            wait = at
+                .saturating_duration_since(clock::now())
+                .min(SILENCE_LIMIT);
+            if !wait.is_zero() {
+                break;
+            }
+            due.pop();
+            let machine = &mut machines[nth];
+            machine.request(reads[machine.done])?;
+            wait = SILENCE_LIMIT;
+        }
+        let timeout = Timespec::try_from(wait)?;
+        let (ready, _) = epoll::wait(&epoll, &mut events[..], Some(&timeout))?;
+        ensure!(
+            !ready.is_empty() || wait < SILENCE_LIMIT,
+            "no machine gets an answer"
+        );
         for event in ready {
-            let machine = &mut machines[usize::try_from(event.data.u64())?];
-            let Some(took) = machine.receive(&mut piece, &reads)? else {
+            let nth = usize::try_from(event.data.u64())?;
+            let Some(took) = machines[nth].receive(&mut piece, &reads)? else {
                 continue;
             };
             latencies.record(u64::try_from(took.as_nanos())?)?;
-            match reads.get(machine.done) {
-                Some(next) => machine.request(*next)?,
+            match reads.get(machines[nth].done) {
+                Some(next) => due.push(Reverse((time(nth, *next), nth))),
                 None => booting -= 1,
             }
         }

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use self::boot::Pace;
 use self::contender::{Contender, Site};
 use self::probe::{BLOCK, Probe};
 use self::proxy::RequestCounts;
@@ -65,7 +66,8 @@ pub(super) fn measure(
         _ => &[Contender::Cached, Contender::ZeroFs],
     };
     let mut contenders = contenders.to_vec();
-    contenders.retain(|one| *one != Contender::ZeroFs || programs.zerofs.is_some());
+    let has_peer = programs.zerofs.is_some() && !args.quick;
+    contenders.retain(|one| *one != Contender::ZeroFs || has_peer);
     let sites: Vec<Site> = contenders
         .iter()
         .map(|one| Site::new(*one, &store, (&programs, binary), folder.path()))
@@ -74,7 +76,14 @@ pub(super) fn measure(
     match work {
         BucketWork::Space { once } => return space(args, names, &sites, once),
         BucketWork::Idle => return idle(names, &sites),
-        BucketWork::Boot { machines } => return boots(args, names, &sites[0], machines),
+        BucketWork::Boot {
+            machines,
+            within_seconds,
+        } => {
+            let within = within_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+            let pace = within.map_or(Pace::AtOnce, |within| Pace::Recorded { within });
+            return boots(args, names, &sites[0], (machines, pace));
+        }
         BucketWork::WriteAll(_) => {}
         _ => sites.iter().try_for_each(|site| site.fill(DISK_SIZE))?,
     }
@@ -220,17 +229,22 @@ fn space(args: &Args, names: Vec<String>, sites: &[Site], once: bool) -> Result<
     measured(names, sites, stored)
 }
 
-/// Machines that boot at once from a snapshot that one of them has booted from before.
-fn boots(args: &Args, names: Vec<String>, site: &Site, machines: u32) -> Result<Vec<Measured>> {
+/// Machines that boot from a snapshot that one of them has booted from before.
+fn boots(
+    args: &Args,
+    names: Vec<String>,
+    site: &Site,
+    (machines, pace): (u32, Pace),
+) -> Result<Vec<Measured>> {
     process::allow_files(machines)?;
     site.fill(DISK_SIZE)?;
     site.snapshot()?;
     rounds(args, names, |_| {
         let overlays = tempfile::tempdir_in(site.folder())?;
         let serving = site.start_golden(overlays.path())?;
-        boot::replay(&serving, 1)?;
+        boot::replay(&serving, 1, Pace::AtOnce)?;
         let before = process::cpu_seconds(serving.id())?;
-        let sample = boot::replay(&serving, machines)?;
+        let sample = boot::replay(&serving, machines, pace)?;
         let spent = process::cpu_seconds(serving.id())? - before;
         let requests = sample.rate.zip(sample.seconds);
         let peak = process::peak_memory_kib(serving.id())?;

@@ -13,9 +13,14 @@ use super::uploaded;
 
 #[test]
 fn a_trace_is_read_and_a_line_that_is_no_read_is_named() {
-    let read = |offset, len| TracedRead { offset, len };
+    let read = |millis, offset, len| TracedRead {
+        at: Duration::from_millis(millis),
+        offset,
+        len,
+    };
     let reads = boot::reads("# a head\n0 1 4\n750 1024 128\n").unwrap();
-    assert_eq!(reads, [read(1 << 10, 4 << 10), read(1 << 20, 128 << 10)]);
+    // The first one is of parts of two blocks.
+    assert_eq!(reads, [read(0, 0, 8 << 10), read(750, 1 << 20, 128 << 10)]);
     let error = boot::reads("0 1\n").unwrap_err();
     assert_eq!(error.to_string(), "\"0 1\" is no read");
 }
