@@ -8,10 +8,10 @@
 //! ```
 //!
 //! * `BucketVolume` is an open volume, or a snapshot of one, a [`block::BlockDevice`]; `volume/` has its requests and commits.
-//! * `create()`, `status()`, `grow()`, `check()`, `relocate()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`, `ensure_clone()`, `list_clones()`, `origin()`
+//! * `create()`, `status()`, `grow()`, `check()`, `relocate()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`, `ensure_clone()`, `list_clones()`, `origin()`, `discard_journal()`
 //!   are the commands.
 //! * `volume_figures()` has what the open volumes of the process requested of their stores.
-//! * `format/`, `figures`, `prices`, `run_map`, `dirty`, `flush_plan`, `read_plan`, `collection_plan` and `relocation_plan` are pure.
+//! * `format/`, `figures`, `prices`, `run_map`, `dirty`, `flush_plan`, `read_plan`, `collection_plan`, `relocation_plan`, `journal_plan` and `journal_ring` are pure.
 //!
 //! # Invariants
 //!

@@ -56,13 +56,13 @@ impl RelocationPlan {
     /// it.
     pub(crate) fn of(
         listed: &BTreeMap<DataObject, u64>,
-        used_blocks: &BTreeMap<DataObject, u64>,
+        used_blocks: impl Fn(&DataObject) -> Option<u64>,
         is_held: impl Fn(&DataObject) -> bool,
         part: RelocatedPart,
     ) -> Self {
         let mut plan = Self::default();
         for (object, len) in listed {
-            let Some(blocks) = used_blocks.get(object) else {
+            let Some(blocks) = used_blocks(object) else {
                 continue;
             };
             let used = blocks * BLOCK;

@@ -30,13 +30,13 @@ const SILENCE_LIMIT: rustix::event::Timespec = rustix::event::Timespec {
 };
 
 /// Bytes taken from a socket at once.
-const PIECE: usize = 256 << 10;
+pub(super) const PIECE: usize = 256 << 10;
 
 /// Sockets looked at in one go.
-const EVENTS_MAX: usize = 256;
+pub(super) const EVENTS_MAX: usize = 256;
 
 /// Digits of a latency that are kept.
-const DIGITS: u8 = 3;
+pub(super) const DIGITS: u8 = 3;
 
 /// Bytes before the data of a chunk: where it belongs.
 const CHUNK_OFFSET_LEN: usize = 8;

@@ -1,9 +1,9 @@
-//! What is done with a volume as a whole: made, cloned, shown, grown, checked, relocated, collected, deleted.
+//! What is done with a volume as a whole: made, cloned, shown, grown, checked, relocated, collected, deleted; and its local journal given up.
 //!
 //! # Invariants
 //!
-//! * `delete` takes a volume over from the server that has it open, and `create_snapshot` and `relocate` if their options permit that;
-//!   nothing else does. `status`, `check`, `list_snapshots` and dry runs of `gc` and `relocate` write nothing.
+//! * `delete` and `discard_journal` take a volume over from the server that has it open, and `create_snapshot` and `relocate` if their
+//!   options permit that; nothing else does. `status`, `check`, `list_snapshots` and dry runs of `gc` and `relocate` write nothing.
 
 mod check;
 mod clone;
@@ -22,7 +22,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use object_store::path::Path;
-use object_store::{Error, ObjectMeta, ObjectStore as _, ObjectStoreExt as _, PutPayload};
+use object_store::{ObjectMeta, ObjectStore as _};
 
 #[cfg(test)]
 pub(crate) use self::check::check_on;
@@ -58,7 +58,7 @@ pub(crate) use self::status::status_on;
 pub use self::status::{BucketClone, VolumeStatus, list_clones, origin, status};
 use crate::error::BucketError;
 use crate::runtime;
-use crate::store::{RetryPolicy, StoreAccess, retry};
+use crate::store::{self, RetryPolicy, StoreAccess, retry};
 use crate::volume::{VolumeOptions, open_on};
 
 /// Objects that are deleted at a time.
@@ -126,18 +126,14 @@ async fn list(access: &StoreAccess, folder: &str) -> Result<Vec<ObjectMeta>, Buc
 
 /// Reads an object.
 async fn get(access: &StoreAccess, path: &Path) -> Result<Bytes, BucketError> {
-    let get = || async { access.store.get(path).await?.bytes().await };
-    let bytes = retry(RetryPolicy::OPEN, &access.uri, get).await;
+    let bytes = store::read_object(access, RetryPolicy::OPEN, path).await;
     bytes.map_err(|error| BucketError::store(&access.uri, "read an object", error))
 }
 
 /// Writes an object, also over another one.
 async fn put(access: &StoreAccess, path: &Path, bytes: Vec<u8>) -> Result<(), BucketError> {
-    let payload = PutPayload::from(bytes);
-    let put = || async { access.store.put(path, payload.clone()).await };
-    let put = retry(RetryPolicy::OPEN, &access.uri, put).await;
-    put.map(drop)
-        .map_err(|error| BucketError::store(&access.uri, "write an object", error))
+    let put = store::write_object(access, RetryPolicy::OPEN, (path, bytes.into())).await;
+    put.map_err(|error| BucketError::store(&access.uri, "write an object", error))
 }
 
 /// Deletes objects, several at a time.
@@ -151,12 +147,6 @@ async fn delete_objects(access: &StoreAccess, paths: Vec<Path>) -> Result<(), Bu
 
 /// Deletes an object, if it is there.
 async fn delete_object(access: &StoreAccess, path: &Path) -> Result<(), BucketError> {
-    let delete = || async {
-        match access.store.delete(path).await {
-            Err(Error::NotFound { .. }) => Ok(()),
-            deleted => deleted,
-        }
-    };
-    let deleted = retry(RetryPolicy::OPEN, &access.uri, delete).await;
+    let deleted = store::delete_object(access, RetryPolicy::OPEN, path).await;
     deleted.map_err(|error| BucketError::store(&access.uri, "delete an object", error))
 }

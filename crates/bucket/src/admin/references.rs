@@ -53,14 +53,6 @@ impl References {
         }
     }
 
-    /// How many blocks of each object are used.
-    pub(super) fn used_blocks(&self) -> BTreeMap<DataObject, u64> {
-        let objects = self.objects.iter();
-        objects
-            .map(|(object, used)| (*object, used.blocks))
-            .collect()
-    }
-
     /// Adds what an index refers to, and closes it.
     async fn add_index(
         &mut self,

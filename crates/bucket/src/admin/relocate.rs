@@ -90,8 +90,9 @@ pub(crate) async fn relocate_on(
     let tables = Box::pin(open_tables(access, &header)).await?;
     let found = Box::pin(VolumeReferences::find(access, &header, tables)).await?;
     let listed = ListedData::list(access).await?.objects;
+    let used_blocks = |object: &_| found.volume.objects.get(object).map(|used| used.blocks);
     let is_held = |object: &_| found.held.objects.contains_key(object);
-    let plan = RelocationPlan::of(&listed, &found.volume.used_blocks(), is_held, how.part);
+    let plan = RelocationPlan::of(&listed, used_blocks, is_held, how.part);
     let report = RelocationReport {
         uri: access.uri.clone(),
         dry_run: how.dry_run,

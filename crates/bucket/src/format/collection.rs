@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::json::{to_bytes, versioned};
+use super::json::{of_version, to_bytes};
 use super::names::{DataObject, data_object};
 
 /// What it is, at the start of the object.
@@ -73,12 +73,12 @@ impl CollectionRecord {
 
     /// The record with these bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, CollectionFormatError> {
-        let (json, version) = versioned(bytes, FORMAT).map_err(CollectionFormatError::Json)?;
-        if version != u64::from(VERSION) {
-            return Err(CollectionFormatError::Version(version));
-        }
-        let json: RecordJson = serde_json::from_value(json)
-            .map_err(|error| CollectionFormatError::Json(error.to_string()))?;
+        let json: RecordJson = of_version(
+            bytes,
+            (FORMAT, VERSION),
+            CollectionFormatError::Json,
+            CollectionFormatError::Version,
+        )?;
         let mut found = BTreeMap::new();
         for FoundJson { time, objects } in json.found {
             for name in objects {

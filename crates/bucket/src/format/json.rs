@@ -1,6 +1,7 @@
 //! Objects that are JSON: what they are (`format`) and of which version comes first, since another version may have other fields. Pure.
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// As the bytes of an object.
@@ -22,4 +23,18 @@ pub(super) fn versioned(bytes: &[u8], format: &str) -> Result<(Value, u64), Stri
     let version = json["version"].as_u64();
     let version = version.ok_or_else(|| "it has no version".to_owned())?;
     Ok((json, version))
+}
+
+/// What these bytes are, of the only version that is read. `E`: no such JSON, or another version.
+pub(super) fn of_version<T: DeserializeOwned, E>(
+    bytes: &[u8],
+    (format, version): (&str, u32),
+    no_json: impl Fn(String) -> E,
+    other_version: impl Fn(u64) -> E,
+) -> Result<T, E> {
+    let (json, found) = versioned(bytes, format).map_err(&no_json)?;
+    if found != u64::from(version) {
+        return Err(other_version(found));
+    }
+    serde_json::from_value(json).map_err(|error| no_json(error.to_string()))
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::json::{to_bytes, versioned};
+use super::json::{of_version, to_bytes};
 use super::names::{DataObject, data_object};
 
 /// What it is, at the start of the object.
@@ -76,12 +76,12 @@ impl RelocationRequest {
 
     /// The request with these bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, RelocationFormatError> {
-        let (json, version) = versioned(bytes, FORMAT).map_err(RelocationFormatError::Json)?;
-        if version != u64::from(VERSION) {
-            return Err(RelocationFormatError::Version(version));
-        }
-        let json: RequestJson = serde_json::from_value(json)
-            .map_err(|error| RelocationFormatError::Json(error.to_string()))?;
+        let json: RequestJson = of_version(
+            bytes,
+            (FORMAT, VERSION),
+            RelocationFormatError::Json,
+            RelocationFormatError::Version,
+        )?;
         let objects = json.objects.into_iter();
         let objects =
             objects.map(|name| data_object(&name).ok_or(RelocationFormatError::Object(name)));

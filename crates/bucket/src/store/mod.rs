@@ -3,6 +3,7 @@
 mod conflict_filter;
 mod connect;
 mod header;
+mod objects;
 mod probe;
 mod request_meter;
 mod retry;
@@ -14,6 +15,7 @@ pub(crate) use self::connect::StoreAccess;
 pub(crate) use self::connect::install_tls;
 pub use self::connect::{StoreOptions, shares_store};
 pub(crate) use self::header::{FoundHeader, create_header, decode_header, read_header};
+pub(crate) use self::objects::{delete_object, read_object, write_object};
 pub(crate) use self::probe::probe;
 #[cfg(test)]
 pub(crate) use self::request_meter::{RequestCounts, RequestMeter};

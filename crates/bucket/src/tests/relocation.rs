@@ -13,14 +13,14 @@ use super::collection::{assert_nothing_waits, collect_twice, objects, unreferenc
 use super::snapshot_cuts::cut_every;
 use super::snapshots::{COUNT, assert_clean, snapshot};
 use super::unstable_store::{Faults, RequestCut, UnstableStore};
-use super::volume::{access, bytes_of, data_object, new_volume, open, run, stable, tags, write};
+use super::volume::{
+    SIZE, access, bytes_of, data_object, new_volume, open, run, stable, tags, write,
+};
 use crate::admin::{RelocateOptions, RelocationReport, create_on, relocate_on};
 use crate::error::BucketError;
 use crate::format::BLOCK;
 use crate::relocation_plan::RelocatedPart;
 use crate::volume::BucketVolume;
-
-use super::volume::SIZE;
 
 /// Blocks of the first object, and those of them that are overwritten.
 const FIRST: u64 = 150;
@@ -32,6 +32,17 @@ async fn overwrite_half(volume: &BucketVolume) {
     volume.flush().await.unwrap();
     write(volume, 0, OVERWRITTEN, 2).await.unwrap();
     volume.flush().await.unwrap();
+}
+
+/// The same of a volume of which the server can be cut off, in the tables of its index.
+async fn served() -> (Arc<InMemory>, Arc<UnstableStore>, BucketVolume) {
+    let inner = Arc::new(InMemory::new());
+    create_on(stable(&inner), SIZE).await.unwrap();
+    let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
+    let volume = open(access(store.clone())).await.unwrap();
+    overwrite_half(&volume).await;
+    collect_twice(&stable(&inner)).await;
+    (inner, store, volume)
 }
 
 /// What that leaves in the volume.
@@ -146,12 +157,7 @@ fn a_block_that_is_overwritten_meanwhile_keeps_what_was_written_last() {
     let mut reached = 0;
     for after in 0..60 {
         run(async {
-            let inner = Arc::new(InMemory::new());
-            create_on(stable(&inner), SIZE).await.unwrap();
-            let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
-            let volume = open(access(store.clone())).await.unwrap();
-            overwrite_half(&volume).await;
-            collect_twice(&stable(&inner)).await;
+            let (inner, store, volume) = served().await;
             let other = volume.clone();
             store.before_request(after, async move {
                 // It may wait for this request.
@@ -209,12 +215,7 @@ fn a_block_that_cannot_be_read_is_named_and_stays_where_it_is() {
 
 /// The server is gone at some request; another one has the same data, and the same command continues.
 async fn cut_server(cut: RequestCut) -> bool {
-    let inner = Arc::new(InMemory::new());
-    create_on(stable(&inner), SIZE).await.unwrap();
-    let store = UnstableStore::new(inner.clone(), Faults::default(), 1);
-    let volume = open(access(store.clone())).await.unwrap();
-    overwrite_half(&volume).await;
-    collect_twice(&stable(&inner)).await;
+    let (inner, store, _volume) = served().await;
     store.cut_at(cut);
     let first = relocate(&inner, RelocateOptions::default()).await;
     assert!(first.is_ok() || store.is_cut(), "{first:?}");

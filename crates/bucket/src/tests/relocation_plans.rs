@@ -25,7 +25,8 @@ fn plan(objects: &[(u64, u64)], held: &[u64], percent: u8) -> RelocationPlan {
     let used = numbered().map(|(name, (_, used))| (name, *used));
     let used: BTreeMap<_, _> = used.filter(|(_, used)| *used > 0).collect();
     let is_held = |name: &DataObject| held.contains(&name.number);
-    RelocationPlan::of(&listed.collect(), &used, is_held, part(percent))
+    let used = |name: &DataObject| used.get(name).copied();
+    RelocationPlan::of(&listed.collect(), used, is_held, part(percent))
 }
 
 #[test]

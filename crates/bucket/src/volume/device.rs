@@ -141,7 +141,7 @@ impl BlockDevice for BucketVolume {
     }
 
     fn opening(&self) -> Option<u64> {
-        self.shared.opening
+        (!self.geometry.read_only).then_some(self.shared.generation.into())
     }
 
     fn settle(&self) -> IoFuture<'_, ()> {

@@ -15,7 +15,7 @@ use super::open::{FoundMeta, open_reader};
 use crate::error::BucketError;
 use crate::format::{JournalHeader, JournalPosition, JournalRecord, VolumeHeader};
 use crate::journal_plan::JournalPlan;
-use crate::store::{FoundHeader, RetryPolicy, StoreAccess, retry};
+use crate::store::{FoundHeader, RetryPolicy, StoreAccess, write_object};
 
 /// The journal of a writer that has a generation.
 pub(super) struct BegunJournal {
@@ -106,10 +106,8 @@ pub(super) fn refuse_without(access: &StoreAccess, found: &FoundMeta) -> Result<
 
 async fn write_mark(access: &StoreAccess) -> Result<(), BucketError> {
     let path = Path::from(access.names.journal_mark());
-    let put = || async { access.store.put(&path, "{}\n".into()).await };
-    let put = retry(RetryPolicy::OPEN, &access.uri, put).await;
-    put.map(drop)
-        .map_err(|error| BucketError::store(&access.uri, "write the mark of a journal", error))
+    let put = write_object(access, RetryPolicy::OPEN, (&path, "{}\n".into())).await;
+    put.map_err(|error| BucketError::store(&access.uri, "write the mark of a journal", error))
 }
 
 /// Removes the mark of a volume that has no journal. A mark that stays costs each open a little time.

@@ -112,9 +112,7 @@ struct VolumeShared {
     index: IndexHandle,
     /// That of a writer in the manifest of the index: a later one there is another writer's.
     writer_epoch: Option<u64>,
-    /// The generation of a writer.
-    opening: Option<u64>,
-    /// The same, or that of the last writer of a volume that is only read.
+    /// That of this writer, or the last one's of a volume that is only read.
     generation: u32,
     /// The local journal, if it has one.
     journal: Option<OpenJournal>,

@@ -70,7 +70,6 @@ pub(crate) async fn open_on(
     let (index, generation, journal) =
         open_index(&access, (&found, options), snapshot.as_ref()).await?;
     let writer_epoch = index.writer_epoch();
-    let opening = (!read_only).then_some(generation.into());
     let size = snapshot.as_ref().map_or(header.size, |one| one.record.size);
     let policy = RetryPolicy {
         limit: options.outage_limit,
@@ -83,7 +82,6 @@ pub(crate) async fn open_on(
         snapshot: snapshot.map(|snapshot| *snapshot.checkpoint.id.as_bytes()),
         index,
         writer_epoch,
-        opening,
         generation,
         journal: open_journal,
         table_writes: options.is_standby.then(TableWrites::default),

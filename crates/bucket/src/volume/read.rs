@@ -183,7 +183,7 @@ impl VolumeShared {
     }
 
     /// Each fetch of `plan` with its outcome, several at once, in any order.
-    fn fetches_of<'a>(
+    pub(super) fn fetches_of<'a>(
         &'a self,
         plan: &'a ReadPlan,
     ) -> impl Stream<Item = (&'a Fetch, Result<Bytes, ReadError>)> {
@@ -192,14 +192,6 @@ impl VolumeShared {
         // A list: the stream would need its futures for any lifetime of their fetches.
         let fetches: Vec<_> = fetches.collect();
         stream::iter(fetches).buffer_unordered(READ_FETCHES_MAX)
-    }
-
-    /// All of them.
-    pub(super) async fn fetch_all<'a>(
-        &'a self,
-        plan: &'a ReadPlan,
-    ) -> Vec<(&'a Fetch, Result<Bytes, ReadError>)> {
-        self.fetches_of(plan).collect().await
     }
 
     /// What the index has of the runs of `range`.

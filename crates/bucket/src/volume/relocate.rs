@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::clock;
-use futures_util::TryStreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{Error, ObjectStore as _, ObjectStoreExt as _, PutPayload};
 
@@ -37,7 +37,7 @@ use crate::format::{
 };
 use crate::read_plan::ReadPlan;
 use crate::run_map::{BlockSource, StoredBlock};
-use crate::store::{read_header, retry};
+use crate::store::{delete_object, read_header, read_object, retry};
 
 /// Blocks that are moved with one commit: what flushes wait for is one request for 4 MiB and the log of the index.
 const BATCH: usize = 1024;
@@ -127,8 +127,7 @@ impl VolumeShared {
 
     /// The request, if it is to be carried out. One that ended with a problem is removed: its command is gone.
     async fn read_request(&self, path: &Path) -> Result<Option<RelocationRequest>, Error> {
-        let get = || async { self.access.store.get(path).await?.bytes().await };
-        let bytes = match retry(self.policy, &self.access.uri, get).await {
+        let bytes = match read_object(&self.access, self.policy, path).await {
             Ok(bytes) => bytes,
             Err(Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error),
@@ -147,13 +146,7 @@ impl VolumeShared {
     }
 
     async fn remove_request(&self, path: &Path) -> Result<(), Error> {
-        let remove = || async {
-            match self.access.store.delete(path).await {
-                Err(Error::NotFound { .. }) => Ok(()),
-                removed => removed,
-            }
-        };
-        retry(self.policy, &self.access.uri, remove).await
+        delete_object(&self.access, self.policy, path).await
     }
 
     /// Writes how far it is, if the request is still there.
@@ -291,7 +284,8 @@ impl Relocation<'_> {
             plan.push(nth, &BlockSource::Stored(block.place));
         }
         let mut data = BTreeMap::new();
-        for (fetch, fetched) in self.shared.fetch_all(&plan).await {
+        let mut fetches = std::pin::pin!(self.shared.fetches_of(&plan));
+        while let Some((fetch, fetched)) = fetches.next().await {
             let bytes = match fetched {
                 Ok(bytes) => bytes,
                 Err(error) => {

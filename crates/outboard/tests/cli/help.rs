@@ -112,15 +112,15 @@ fn file(command: &[&str]) -> PathBuf {
 fn every_help_text_is_the_one_that_was_agreed_on() {
     let update = std::env::var_os("OUTBOARD_UPDATE_HELP").is_some();
     for command in COMMANDS {
-        let told = help_text(command);
+        let text = help_text(command);
         let file = file(command);
         if update {
-            std::fs::write(&file, &told).expect("the sources can be written");
+            std::fs::write(&file, &text).expect("the sources can be written");
         }
         let agreed = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(
-            told == agreed,
-            "{command:?} says\n{told}\nbut {} says\n{agreed}\nIf it is meant, run with OUTBOARD_UPDATE_HELP=1",
+            text == agreed,
+            "{command:?} says\n{text}\nbut {} says\n{agreed}\nIf it is meant, run with OUTBOARD_UPDATE_HELP=1",
             file.display()
         );
     }
@@ -129,8 +129,8 @@ fn every_help_text_is_the_one_that_was_agreed_on() {
 #[test]
 fn every_command_that_is_listed_has_a_help_text_here() {
     for command in COMMANDS {
-        let told = help_text(command);
-        let Some((_, listed)) = told.split_once("\nCommands:\n") else {
+        let text = help_text(command);
+        let Some((_, listed)) = text.split_once("\nCommands:\n") else {
             continue;
         };
         let rows = listed.lines().take_while(|line| !line.is_empty());
@@ -146,8 +146,11 @@ fn every_command_that_is_listed_has_a_help_text_here() {
 
 #[test]
 fn the_version_is_printed() {
-    let told = answer(Path::new("."), &["--version"]);
-    assert_eq!(told, concat!("outboard ", env!("CARGO_PKG_VERSION"), "\n"));
+    let version = answer(Path::new("."), &["--version"]);
+    assert_eq!(
+        version,
+        concat!("outboard ", env!("CARGO_PKG_VERSION"), "\n")
+    );
 }
 
 #[test]

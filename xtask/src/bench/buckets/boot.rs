@@ -18,7 +18,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::bench::figures::Sample;
-use crate::bench::generator::Parser;
+use crate::bench::generator::{DIGITS, EVENTS_MAX, PIECE, Parser};
 use crate::clock;
 use crate::servers::Serving;
 use crate::wire::{self, Replies, Request};
@@ -31,12 +31,6 @@ const BLOCK: u64 = 4096;
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Longest silence of all machines together.
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
-/// Bytes taken from a socket at once.
-const PIECE: usize = 256 << 10;
-/// Sockets looked at in one go.
-const EVENTS_MAX: usize = 256;
-/// Digits of a latency that are kept.
-const DIGITS: u8 = 3;
 /// Machines of a part of 127/8.
 const PER_NETWORK: u32 = 250;
 

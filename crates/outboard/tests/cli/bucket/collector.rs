@@ -44,6 +44,8 @@ pub(super) struct Collector {
     pub(super) deleted: u64,
     /// Objects that were vacated.
     pub(super) vacated: u64,
+    /// Whether a reader that the store failed held what was overwritten, when all was collected.
+    pub(super) is_held: bool,
     /// Whether the next collection relocates data.
     relocates: bool,
 }
@@ -58,6 +60,7 @@ impl Collector {
             count: 0,
             deleted: 0,
             vacated: 0,
+            is_held: false,
             relocates: true,
         }
     }
@@ -130,6 +133,7 @@ impl Collector {
         self.add(&first);
         self.add(&second);
         let held_s = second["held_s"].as_u64().expect("a number");
+        self.is_held |= held_s > 0;
         self.assert_no_orphans(place, left.len() as u64, held_s);
     }
 
