@@ -1,12 +1,12 @@
 //! [`FaultyProxy`]: an HTTP proxy before an S3 server that fails, delays and counts requests, by seed.
 //!
-//! Each connection carries one request, so that a fault is that of one request alone.
+//! A connection carries one request after another, and ends with a fault, so that a fault is that of one request alone.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
@@ -15,6 +15,8 @@ const CONFLICT: &str = "<Error><Code>ConditionalRequestConflict</Code><Message>T
 
 /// How long a client or the server may take to move a byte: the thread of a connection ends after it.
 const SOCKET_LIMIT: Duration = Duration::from_secs(60);
+/// A connection to the server that was idle for longer is not used again: the server may be closing it.
+const IDLE_MAX: Duration = Duration::from_secs(2);
 
 /// How often what happens to a request, in percent, and how late it is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -112,6 +114,12 @@ impl RequestCounts {
         self.get + self.head + self.put + self.post + self.delete
     }
 
+    /// Bytes of bodies, in both directions.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes_up + self.bytes_down
+    }
+
     /// What was counted since `before`.
     #[must_use]
     pub const fn since(&self, before: &Self) -> Self {
@@ -126,16 +134,15 @@ impl RequestCounts {
         }
     }
 
-    fn add(&mut self, request: &[u8]) {
-        let method = request.split(|byte| *byte == b' ').next();
-        match method.unwrap_or_default() {
-            b"GET" => self.get += 1,
-            b"HEAD" => self.head += 1,
-            b"PUT" => self.put += 1,
-            b"DELETE" => self.delete += 1,
+    fn add(&mut self, request: &Message) {
+        match request.method() {
+            "get" => self.get += 1,
+            "head" => self.head += 1,
+            "put" => self.put += 1,
+            "delete" => self.delete += 1,
             _ => self.post += 1,
         }
-        self.bytes_up += body_len(request);
+        self.bytes_up += request.body().len() as u64;
     }
 }
 
@@ -227,48 +234,69 @@ fn accept(listener: &TcpListener, shared: &Arc<ProxyShared>) {
             continue;
         };
         // A client that disconnects ends its request.
-        spawn(move || drop(carry_out(client, &shared)));
+        spawn(move || drop(serve(client, &shared)));
     }
 }
 
-fn carry_out(mut client: TcpStream, shared: &ProxyShared) -> io::Result<()> {
+/// Carries out the requests of a connection, until one of them fails or its client ends it.
+fn serve(client: TcpStream, shared: &ProxyShared) -> io::Result<()> {
+    limit(&client)?;
+    let mut client = BufReader::new(client);
+    let mut server = Upstream {
+        port: shared.server,
+        idle: None,
+    };
+    while let Some(request) = Message::read(&mut client, Framing::Request)? {
+        if !carry_out(client.get_mut(), &mut server, &request, shared)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the connection carries another request.
+fn carry_out(
+    client: &mut TcpStream,
+    server: &mut Upstream,
+    request: &Message,
+    shared: &ProxyShared,
+) -> io::Result<bool> {
     let mut fate = {
         let mut rng = shared.rng.lock().unwrap_or_else(PoisonError::into_inner);
         RequestFate::of(shared.faults, &mut rng)
     };
-    limit(&client)?;
-    let request = read_request(&mut client)?;
-    shared.counts().add(&request);
-    if matches!(fate, RequestFate::Conflict) && !is_create(&request) {
+    shared.counts().add(request);
+    if matches!(fate, RequestFate::Conflict) && !request.is_create() {
         fate = RequestFate::Forwarded;
     }
-    let is_read = request.starts_with(b"GET ") || request.starts_with(b"HEAD ");
-    std::thread::sleep(match is_read {
-        true => shared.faults.read_delay,
-        false => shared.faults.write_delay,
+    std::thread::sleep(match request.method() {
+        "get" | "head" => shared.faults.read_delay,
+        _ => shared.faults.write_delay,
     });
     if !matches!(fate, RequestFate::Forwarded) {
         shared.fault_count.fetch_add(1, Ordering::SeqCst);
     }
     match fate {
-        RequestFate::Reset => return Ok(()),
-        RequestFate::Failed(status) => return refuse(&mut client, status, ""),
-        RequestFate::Conflict => return refuse(&mut client, "409 Conflict", CONFLICT),
+        RequestFate::Reset => return Ok(false),
+        RequestFate::Failed(status) => return refuse(client, status, "").map(|()| false),
+        RequestFate::Conflict => return refuse(client, "409 Conflict", CONFLICT).map(|()| false),
         _ => {}
     }
-    let answer = forward(&request, shared.server)?;
-    shared.counts().bytes_down += body_len(&answer);
+    let answer = server.forward(request)?;
+    shared.counts().bytes_down += answer.body().len() as u64;
     match fate {
-        RequestFate::AnswerLost => Ok(()),
+        RequestFate::AnswerLost => Ok(false),
         RequestFate::HalfAnswered => {
-            let body = head_len(&answer).unwrap_or_default();
-            let end = match answer.len() - body {
-                0 => body / 2,
-                len => body + len / 2,
+            let end = match answer.body().len() {
+                0 => answer.head_len / 2,
+                len => answer.head_len + len / 2,
             };
-            client.write_all(&answer[..end])
+            client.write_all(&answer.bytes[..end]).map(|()| false)
         }
-        _ => client.write_all(&answer),
+        _ => {
+            client.write_all(&answer.bytes)?;
+            Ok(!answer.is_last)
+        }
     }
 }
 
@@ -280,20 +308,6 @@ fn refuse(client: &mut TcpStream, status: &str, body: &str) -> io::Result<()> {
     client.write_all(body.as_bytes())
 }
 
-/// The whole answer of the server to a request, which is its connection's only one.
-fn forward(request: &[u8], server: u16) -> io::Result<Vec<u8>> {
-    let line = request.windows(2).position(|pair| pair == b"\r\n");
-    let line = line.ok_or(io::ErrorKind::InvalidData)? + 2;
-    let mut stream = TcpStream::connect(("127.0.0.1", server))?;
-    limit(&stream)?;
-    stream.write_all(&request[..line])?;
-    stream.write_all(b"Connection: close\r\n")?;
-    stream.write_all(&request[line..])?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer)?;
-    Ok(answer)
-}
-
 fn limit(stream: &TcpStream) -> io::Result<()> {
     // Messages are sent in pieces, none of which may wait for an acknowledgement of the one before.
     stream.set_nodelay(true)?;
@@ -301,51 +315,156 @@ fn limit(stream: &TcpStream) -> io::Result<()> {
     stream.set_write_timeout(Some(SOCKET_LIMIT))
 }
 
-/// Bytes of the head of a message, once all of it is there.
-fn head_len(message: &[u8]) -> Option<usize> {
-    let end = message.windows(4).position(|four| four == b"\r\n\r\n")?;
-    Some(end + 4)
+/// The server, for one connection of a client.
+#[derive(Debug)]
+struct Upstream {
+    port: u16,
+    /// A connection that the last request was answered on, and when.
+    idle: Option<(BufReader<TcpStream>, Instant)>,
 }
 
-/// Bytes of a message behind its head.
-fn body_len(message: &[u8]) -> u64 {
-    (message.len() - head_len(message).unwrap_or(message.len())) as u64
-}
-
-/// Whether a request creates an object only if there is none. A read may have the same header.
-fn is_create(request: &[u8]) -> bool {
-    let head = head_len(request).unwrap_or_default();
-    let head = String::from_utf8_lossy(&request[..head]).to_ascii_lowercase();
-    head.starts_with("put ") && head.lines().any(|line| line.starts_with("if-none-match:"))
-}
-
-/// A request with its body, whose length is in its head.
-fn read_request(client: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut request = Vec::new();
-    let head = loop {
-        if let Some(len) = head_len(&request) {
-            break len;
+impl Upstream {
+    /// The whole answer to a request.
+    fn forward(&mut self, request: &Message) -> io::Result<Message> {
+        let idle = self.idle.take();
+        let idle = idle.filter(|(_, since)| since.elapsed() < IDLE_MAX);
+        let mut stream = match idle {
+            Some((stream, _)) => stream,
+            None => {
+                let stream = TcpStream::connect(("127.0.0.1", self.port))?;
+                limit(&stream)?;
+                BufReader::new(stream)
+            }
+        };
+        stream.get_mut().write_all(&request.bytes)?;
+        let framing = match request.method() {
+            "head" => Framing::HeadAnswer,
+            _ => Framing::Answer,
+        };
+        let answer = Message::read(&mut stream, framing)?;
+        let answer = answer.ok_or(io::ErrorKind::UnexpectedEof)?;
+        if !answer.is_last {
+            self.idle = Some((stream, Instant::now()));
         }
-        read_more(client, &mut request)?;
-    };
-    let text = String::from_utf8_lossy(&request[..head]).to_ascii_lowercase();
-    let len = text
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length:"));
-    let len: usize = len.map_or(Ok(0), |len| len.trim().parse()).unwrap_or(0);
-    while request.len() < head + len {
-        read_more(client, &mut request)?;
+        Ok(answer)
     }
-    Ok(request)
 }
 
-fn read_more(client: &mut TcpStream, into: &mut Vec<u8>) -> io::Result<()> {
-    let mut piece = vec![0; 64 << 10];
-    match client.read(&mut piece)? {
-        0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        len => {
-            into.extend_from_slice(&piece[..len]);
-            Ok(())
+/// What ends a message that has neither a length nor chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    /// Its head.
+    Request,
+    /// Its head, also where it has a length.
+    HeadAnswer,
+    /// The end of the connection, if its status permits a body.
+    Answer,
+}
+
+/// A request or an answer (RFC 9112).
+#[derive(Debug)]
+struct Message {
+    bytes: Vec<u8>,
+    head_len: usize,
+    /// The head, in small letters.
+    head: String,
+    /// Whether the connection ends behind it.
+    is_last: bool,
+}
+
+impl Message {
+    /// The next message; `None` at the end of the connection.
+    fn read(stream: &mut BufReader<TcpStream>, framing: Framing) -> io::Result<Option<Self>> {
+        let mut bytes = Vec::new();
+        while !bytes.ends_with(b"\r\n\r\n") {
+            match stream.read_until(b'\n', &mut bytes)? {
+                0 if bytes.is_empty() => return Ok(None),
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => {}
+            }
+        }
+        let head = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
+        let mut message = Self {
+            head_len: bytes.len(),
+            is_last: field(&head, "connection") == Some("close"),
+            head,
+            bytes,
+        };
+        message.read_body(stream, framing)?;
+        Ok(Some(message))
+    }
+
+    fn read_body(&mut self, stream: &mut BufReader<TcpStream>, framing: Framing) -> io::Result<()> {
+        let status = self.head.split(' ').nth(1).unwrap_or_default();
+        let has_none = framing == Framing::HeadAnswer
+            || (framing == Framing::Answer && matches!(status, "204" | "304"));
+        if has_none {
+            return Ok(());
+        }
+        if field(&self.head, "transfer-encoding") == Some("chunked") {
+            return read_chunks(stream, &mut self.bytes);
+        }
+        let len = field(&self.head, "content-length");
+        match len.map(str::parse).transpose() {
+            Ok(Some(len)) => read_exactly(stream, &mut self.bytes, len),
+            Ok(None) if framing == Framing::Request => Ok(()),
+            Ok(None) => {
+                self.is_last = true;
+                stream.read_to_end(&mut self.bytes).map(drop)
+            }
+            Err(_) => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Of a request, in small letters.
+    fn method(&self) -> &str {
+        self.head.split(' ').next().unwrap_or_default()
+    }
+
+    fn body(&self) -> &[u8] {
+        &self.bytes[self.head_len..]
+    }
+
+    /// Whether a request creates an object only if there is none. A read may have the same header.
+    fn is_create(&self) -> bool {
+        self.method() == "put" && field(&self.head, "if-none-match").is_some()
+    }
+}
+
+/// What a head, in small letters, has of a name.
+fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = head.lines().filter_map(|line| line.split_once(':'));
+    lines.find_map(|(found, value)| (found == name).then(|| value.trim()))
+}
+
+fn read_exactly(stream: &mut BufReader<TcpStream>, into: &mut Vec<u8>, len: u64) -> io::Result<()> {
+    into.reserve(usize::try_from(len).unwrap_or_default());
+    match stream.take(len).read_to_end(into)? as u64 == len {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Chunks as they are, with their trailer.
+fn read_chunks(stream: &mut BufReader<TcpStream>, into: &mut Vec<u8>) -> io::Result<()> {
+    loop {
+        let begin = into.len();
+        stream.read_until(b'\n', into)?;
+        let line = String::from_utf8_lossy(&into[begin..]);
+        let len = line.split(';').next().unwrap_or_default().trim();
+        let len = u64::from_str_radix(len, 16).map_err(|_| io::ErrorKind::InvalidData)?;
+        if len == 0 {
+            break;
+        }
+        read_exactly(stream, into, len + 2)?;
+    }
+    loop {
+        let begin = into.len();
+        stream.read_until(b'\n', into)?;
+        match &into[begin..] {
+            b"\r\n" => return Ok(()),
+            b"" => return Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => {}
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Tests of what the rows count and read: requests through the proxy, reports of collections, bytes in folders, messages of 9P.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::boot::{self, TracedRead};
@@ -25,44 +27,64 @@ fn a_trace_is_read_and_a_line_that_is_no_read_is_named() {
     assert_eq!(error.to_string(), "\"0 1\" is no read");
 }
 
-/// A server that answers each request with three bytes.
-fn three_bytes() -> u16 {
+/// A server that answers each request with three bytes, in one piece or in chunks, and keeps connections; and how many it had.
+fn three_bytes(answer: &'static str) -> (u16, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc";
+    let connections = Arc::new(AtomicU32::new(0));
+    let counted = connections.clone();
     let serve = move || {
         for client in listener.incoming() {
-            let mut client = client.unwrap();
-            let mut head = Vec::new();
-            while !head.windows(4).any(|four| four == b"\r\n\r\n") {
-                let mut byte = [0];
-                client.read_exact(&mut byte).unwrap();
-                head.extend(byte);
+            counted.fetch_add(1, Ordering::SeqCst);
+            let mut client = BufReader::new(client.unwrap());
+            while read_request(&mut client) {
+                client.get_mut().write_all(answer.as_bytes()).unwrap();
             }
-            let text = String::from_utf8(head).unwrap();
-            let len = text
-                .lines()
-                .find_map(|line| line.strip_prefix("Content-Length: "));
-            let mut body = vec![0; len.map_or(0, |len| len.parse().unwrap())];
-            client.read_exact(&mut body).unwrap();
-            client.write_all(answer).unwrap();
         }
     };
     let thread = std::thread::Builder::new();
     drop(thread.spawn(serve).unwrap());
-    port
+    (port, connections)
+}
+
+/// `false`: the connection has ended.
+fn read_request(client: &mut BufReader<TcpStream>) -> bool {
+    let mut len = 0;
+    loop {
+        let mut line = String::new();
+        if client.read_line(&mut line).unwrap() == 0 {
+            return false;
+        }
+        if let Some(value) = line.strip_prefix("Content-Length: ") {
+            len = value.trim().parse().unwrap();
+        }
+        if line == "\r\n" {
+            let mut body = vec![0; len];
+            client.read_exact(&mut body).unwrap();
+            return true;
+        }
+    }
+}
+
+const WHOLE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc";
+const CHUNKED: &str =
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n2\r\nbc\r\n0\r\n\r\n";
+const LAST: &str = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc";
+
+/// What a proxy forwards of a request.
+fn answered(stream: &mut TcpStream, request: &str, answer: &str) {
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut received = vec![0; answer.len()];
+    stream.read_exact(&mut received).unwrap();
+    assert_eq!(String::from_utf8(received).unwrap(), answer);
 }
 
 #[test]
 fn the_proxy_counts_requests_by_method_and_the_bytes_of_their_bodies() {
-    let proxy = FaultyProxy::start(three_bytes(), RequestFaults::default(), 1);
-    let send = |request: &str| {
-        let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.ends_with("abc"), "{answer}");
-    };
+    let (server, connections) = three_bytes(WHOLE);
+    let proxy = FaultyProxy::start(server, RequestFaults::default(), 1);
+    let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).unwrap();
+    let mut send = |request| answered(&mut stream, request, WHOLE);
     send("PUT /a HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello");
     let before = proxy.counts();
     send("GET /a HTTP/1.1\r\n\r\n");
@@ -81,6 +103,23 @@ fn the_proxy_counts_requests_by_method_and_the_bytes_of_their_bodies() {
     assert_eq!(counts, expected);
     assert_eq!(counts.requests(), 4);
     assert_eq!(proxy.counts().bytes_up, 12);
+    assert_eq!(connections.load(Ordering::SeqCst), 1, "one for all");
+}
+
+#[test]
+fn the_proxy_forwards_chunks_and_ends_a_connection_with_its_last_answer() {
+    let request = "GET /a HTTP/1.1\r\n\r\n";
+    let (server, _) = three_bytes(CHUNKED);
+    let proxy = FaultyProxy::start(server, RequestFaults::default(), 1);
+    let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).unwrap();
+    answered(&mut stream, request, CHUNKED);
+    answered(&mut stream, request, CHUNKED);
+
+    let (server, _) = three_bytes(LAST);
+    let proxy = FaultyProxy::start(server, RequestFaults::default(), 1);
+    let mut stream = TcpStream::connect(("127.0.0.1", proxy.port())).unwrap();
+    answered(&mut stream, request, LAST);
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
 }
 
 #[test]
