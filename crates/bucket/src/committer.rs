@@ -46,7 +46,8 @@ impl Committer {
         }
     }
 
-    /// The commit of `changes`, with the data that has been in the index for long enough.
+    /// The commit of `changes`, with the data that has been in the index for long enough. The next one is that of a volume which has it:
+    /// nothing is committed behind one that fails.
     pub(crate) fn begin(&mut self, changes: &DirtyMap) -> CommitPlan {
         let is_inline = changes.data_len() <= INLINE_MAX
             && self.inline.data_len() + changes.data_len() <= RELOCATE_AT;
@@ -57,6 +58,12 @@ impl Committer {
             all.apply(changes);
             FlushPlan::of(&all, 0)
         };
+        if plan.objects.is_empty() {
+            self.inline.apply(changes);
+            self.inline.retain_data();
+        } else {
+            self.inline = DirtyMap::default();
+        }
         let first_object = self.next_object;
         self.next_object += plan.objects.len() as u64;
         self.sequence.commit += 1;
@@ -65,15 +72,5 @@ impl Committer {
             sequence: self.sequence,
             first_object,
         }
-    }
-
-    /// The commit of `changes` is in the store.
-    pub(crate) fn finish(&mut self, changes: &DirtyMap, commit: &CommitPlan) {
-        if !commit.plan.objects.is_empty() {
-            self.inline = DirtyMap::default();
-            return;
-        }
-        self.inline.apply(changes);
-        self.inline.retain_data();
     }
 }

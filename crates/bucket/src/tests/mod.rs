@@ -1,4 +1,4 @@
-//! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `prices`, `uri`; with the feature `store` `volume` (the contract), `worlds`
+//! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `prices`, `uri`; with the feature `store` `volume` (the contract), `commit_turns` (commits at the same time), `worlds`
 //! (stores that fail, and crashes, by seed, also of a journal), `journal` (pure) and `journaled_volume`, `writers` (takeovers), `admin` (the commands), `snapshots`, `snapshot_cuts` and
 //! `snapshot_worlds`, `clones`, `clone_cuts` and `clone_worlds`, `delete_cuts`, `collection` and `collection_cuts` (`collection_plans`: pure), `relocation` (`relocation_plans`: pure), `figures` (requests are
 //! counted), `s3` (servers of two makes).
@@ -16,6 +16,8 @@ mod collection;
 #[cfg(feature = "store")]
 mod collection_cuts;
 mod collection_plans;
+#[cfg(feature = "store")]
+mod commit_turns;
 #[cfg(feature = "store")]
 mod delete_cuts;
 mod dirty;

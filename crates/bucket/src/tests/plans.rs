@@ -42,7 +42,6 @@ impl ModelStore {
             assert!(!both, "a run and its blocks in one commit");
             self.index.insert(key.encode(), entry.encode(key).into());
         }
-        committer.finish(changes, &commit);
     }
 
     fn maps(&self) -> BTreeMap<u64, RunMap> {

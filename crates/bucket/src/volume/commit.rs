@@ -2,10 +2,17 @@
 //!
 //! ```text
 //! freeze ──► plan ──► data objects, several at once ──► one batch of the index ──► flush of the index ──► durable
+//! └──────────────── first turn ────────────────────┘   └────────────────── last turn ───────────────────┘
 //! ```
+//!
+//! The objects of a commit are written while the index of the one before is.
 //!
 //! # Invariants
 //!
+//! * Commits are in the index in the order in which they were frozen: a commit has the last turn before the next one has the first. One
+//!   behind a failed commit is not written.
+//! * What compares changes with the index has both turns. A journal frees the space of one commit at a time, so a volume with one does not
+//!   begin a second.
 //! * The index points at an object only after the store has acknowledged all of it.
 //! * With a journal the batch has the first record that it does not cover: the store has all of a commit and that, or nothing.
 
@@ -17,6 +24,7 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{ObjectStoreExt as _, PutPayload};
 use slatedb::{Db, WriteBatch};
+use tokio::sync::MutexGuard;
 
 use super::VolumeShared;
 use super::index::IndexHandle;
@@ -31,6 +39,45 @@ use crate::store::retry;
 const PUTS_MAX: usize = 8;
 /// Changes that no flush has made durable are committed after this time.
 const WRITE_BACK_AFTER: Duration = Duration::from_secs(5);
+
+/// The place of a commit among the others: the first turn, the last one, or both.
+pub(super) struct CommitTurn<'a> {
+    first: Option<MutexGuard<'a, Committer>>,
+    last: Option<MutexGuard<'a, ()>>,
+}
+
+impl<'a> CommitTurn<'a> {
+    /// Waits for the commit before to have the last turn.
+    pub(super) async fn first(shared: &'a VolumeShared) -> Self {
+        Self {
+            first: Some(shared.committer.lock().await),
+            last: None,
+        }
+    }
+
+    /// Waits for the commit before to end.
+    pub(super) async fn last(&mut self, shared: &'a VolumeShared) {
+        if self.last.is_none() {
+            self.last = Some(shared.index_turn.lock().await);
+        }
+    }
+
+    /// Waits for all commits before to end, and keeps the next one from beginning.
+    pub(super) async fn only(shared: &'a VolumeShared) -> Self {
+        let mut turn = Self::first(shared).await;
+        turn.last(shared).await;
+        turn
+    }
+
+    /// The next commit may begin.
+    fn admit_next(&mut self) {
+        self.first = None;
+    }
+
+    fn committer(&mut self) -> &mut Committer {
+        self.first.as_mut().expect("a commit begins with this turn")
+    }
+}
 
 impl VolumeShared {
     /// Makes every change before this call durable: in the journal if there is one. Runs to its end also if the caller drops it.
@@ -51,15 +98,23 @@ impl VolumeShared {
 
     pub(super) async fn flush_here(self: &Arc<Self>) -> Result<(), VolumeFailure> {
         let target = self.memory().flush_target();
-        let mut committer = self.committer.lock().await;
+        let mut turn = CommitTurn::first(self).await;
+        // What is written meanwhile is in a commit that waits. One with data objects has more to do than to wait.
+        if !self.memory().has_objects_to_write() {
+            turn.last(self).await;
+        }
         let flushed = self.memory().flushed(target);
         if let Some(flushed) = flushed {
             return flushed;
         }
-        let Some((changes, next)) = self.memory().freeze() else {
-            return Ok(());
+        let frozen = self.memory().freeze();
+        let Some((changes, next)) = frozen else {
+            // They are in a commit that is under way.
+            turn.last(self).await;
+            return self.memory().flushed(target).unwrap_or(Ok(()));
         };
-        match self.commit(&mut committer, (&changes, next)).await {
+        // A failure is noted before the next commit has a turn.
+        match self.commit(&mut turn, (&changes, next)).await {
             Ok(()) => {
                 self.memory().committed();
                 self.space.notify_waiters();
@@ -97,16 +152,26 @@ impl VolumeShared {
         }));
     }
 
-    pub(super) async fn commit(
-        &self,
-        committer: &mut Committer,
+    /// Writes changes: the objects, then the index behind the commit before. The caller has the turn until it has noted the result.
+    pub(super) async fn commit<'a>(
+        &'a self,
+        turn: &mut CommitTurn<'a>,
         (changes, next): (&DirtyMap, Option<JournalPosition>),
     ) -> Result<(), VolumeFailure> {
         let IndexHandle::Writer(db) = &self.index else {
             return Err(VolumeFailure::Commit("the volume is read-only".into()));
         };
-        let commit = committer.begin(changes);
+        let commit = turn.committer().begin(changes);
         self.write_objects(&commit).await?;
+        turn.last(self).await;
+        if self.journal.is_none() {
+            turn.admit_next();
+        }
+        // That of the commit before is this one's.
+        let failure = self.memory().failure().cloned();
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
         let mut batch = WriteBatch::new();
         for (key, entry) in commit.plan.entries(commit.sequence, commit.first_object) {
             batch.put(key.encode(), entry.encode(key));
@@ -116,16 +181,14 @@ impl VolumeShared {
         }
         let written = clock::timeout(self.policy.limit, write_durably(db, batch)).await;
         match written {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(VolumeFailure::of_index(&error)),
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(VolumeFailure::of_index(&error)),
             Err(_) => {
                 let limit = self.policy.limit.as_secs();
                 let why = format!("the store has not answered for {limit} s");
-                return Err(VolumeFailure::Commit(why.into()));
+                Err(VolumeFailure::Commit(why.into()))
             }
         }
-        committer.finish(changes, &commit);
-        Ok(())
     }
 
     async fn write_objects(&self, commit: &CommitPlan) -> Result<(), VolumeFailure> {

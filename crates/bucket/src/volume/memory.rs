@@ -2,11 +2,12 @@
 //!
 //! # Invariants
 //!
-//! * Changes are in the active map, then in the frozen one while they are committed; a lookup finds them in either. They leave when
-//!   they are in the store.
-//! * Together both cost at most [`COST_MAX`], and one change more: a change that would exceed it waits.
+//! * Changes are in the active map, then in a frozen one while they are committed; a lookup finds the last one. They leave when they are
+//!   in the store, in the order in which they were frozen.
+//! * Together they cost at most [`COST_MAX`], and one change more: a change that would exceed it waits.
 //! * What has failed stays failed.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{ExtentKind, Range};
@@ -14,6 +15,7 @@ use bytes::Bytes;
 
 use crate::dirty::{DirtyBlock, DirtyMap, RunPart};
 use crate::error::VolumeFailure;
+use crate::flush_plan::INLINE_MAX;
 use crate::format::{JournalPosition, RUN_BLOCKS};
 use crate::journal_ring::{Append, JournalQueue};
 
@@ -38,13 +40,21 @@ pub(super) enum Admission {
     Full,
 }
 
+/// The changes of a commit, which end the epoch before this one.
+#[derive(Debug)]
+struct FrozenMap {
+    changes: Arc<DirtyMap>,
+    epoch: u64,
+}
+
 /// What an open volume has in memory.
 #[derive(Debug, Default)]
 pub(super) struct VolumeMemory {
     active: DirtyMap,
     /// Counts the active maps.
     epoch: u64,
-    frozen: Option<Arc<DirtyMap>>,
+    /// Those of commits that are under way, the oldest first.
+    frozen: VecDeque<FrozenMap>,
     /// Everything of the epochs before this one is in the store.
     durable: u64,
     /// A commit was started because there is enough for it.
@@ -124,7 +134,11 @@ impl VolumeMemory {
     /// Memory of its changes, bytes.
     pub(super) fn cost(&self) -> u64 {
         self.active.cost()
-            + self.frozen.as_ref().map_or(0, |frozen| frozen.cost())
+            + self
+                .frozen
+                .iter()
+                .map(|one| one.changes.cost())
+                .sum::<u64>()
             + self.journal.as_ref().map_or(0, JournalQueue::cost)
     }
 
@@ -134,7 +148,7 @@ impl VolumeMemory {
     }
 
     fn has_space(&self, cost: u64) -> bool {
-        self.cost() + cost <= COST_MAX || (self.active.is_empty() && self.frozen.is_none())
+        self.cost() + cost <= COST_MAX || self.is_stored()
     }
 
     /// Takes a change of at most `cost` bytes if there is space.
@@ -179,8 +193,8 @@ impl VolumeMemory {
     /// Runs among these that changed, in order.
     pub(super) fn changed_runs(&self, runs: std::ops::Range<u64>) -> Vec<u64> {
         let mut changed = self.active.runs_within(runs.clone());
-        if let Some(frozen) = &self.frozen {
-            changed.extend(frozen.runs_within(runs));
+        for frozen in &self.frozen {
+            changed.extend(frozen.changes.runs_within(runs.clone()));
         }
         changed.sort_unstable();
         changed.dedup();
@@ -213,7 +227,8 @@ impl VolumeMemory {
 
     fn block(&self, run: u64, block: usize) -> Option<DirtyBlock> {
         let active = self.active.get(run, block);
-        active.or_else(|| self.frozen.as_ref()?.get(run, block))
+        let mut newest_first = self.frozen.iter().rev();
+        active.or_else(|| newest_first.find_map(|one| one.changes.get(run, block)))
     }
 
     /// The epoch that a flush has to wait for: everything of those before it must be in the store.
@@ -226,8 +241,7 @@ impl VolumeMemory {
         if let Some(failure) = &self.failure {
             return Some(Err(failure.clone()));
         }
-        let is_durable =
-            self.durable >= target || (self.frozen.is_none() && self.active.is_empty());
+        let is_durable = self.durable >= target || self.is_stored();
         is_durable.then_some(Ok(()))
     }
 
@@ -238,29 +252,40 @@ impl VolumeMemory {
 
     /// Whether all changes are in the store.
     pub(super) fn is_stored(&self) -> bool {
-        self.active.is_empty() && self.frozen.is_none()
+        self.active.is_empty() && self.frozen.is_empty()
     }
 
-    /// Begins a commit: the changes that it writes, and the first record of the journal that it does not cover. One commit is under way
-    /// at a time.
+    /// Whether a commit of the changes that are in no commit yet writes objects.
+    pub(super) fn has_objects_to_write(&self) -> bool {
+        self.active.data_len() > INLINE_MAX
+    }
+
+    /// Begins a commit: the changes that it writes, and the first record of the journal that it does not cover. With a journal one commit
+    /// is under way at a time.
     pub(super) fn freeze(&mut self) -> Option<(Arc<DirtyMap>, Option<JournalPosition>)> {
-        assert!(self.frozen.is_none(), "one commit is under way at a time");
+        assert!(
+            self.frozen.is_empty() || self.journal.is_none(),
+            "with a journal one commit is under way at a time"
+        );
         self.is_write_back_due = false;
         if self.active.is_empty() {
             self.journal.iter_mut().for_each(JournalQueue::stored);
             return None;
         }
         self.epoch += 1;
-        let frozen = Arc::new(std::mem::take(&mut self.active));
-        self.frozen = Some(frozen.clone());
+        let changes = Arc::new(std::mem::take(&mut self.active));
+        self.frozen.push_back(FrozenMap {
+            changes: changes.clone(),
+            epoch: self.epoch,
+        });
         let position = self.journal.as_mut().map(JournalQueue::freeze);
-        Some((frozen, position))
+        Some((changes, position))
     }
 
-    /// The commit is in the store.
+    /// The oldest commit that is under way is in the store.
     pub(super) fn committed(&mut self) {
-        self.frozen = None;
-        self.durable = self.epoch;
+        let committed = self.frozen.pop_front().expect("a commit is under way");
+        self.durable = committed.epoch;
         self.journal.iter_mut().for_each(JournalQueue::committed);
     }
 }

@@ -123,7 +123,9 @@ struct VolumeShared {
     memory: Mutex<VolumeMemory>,
     /// Notified when a commit has ended.
     space: Notify,
+    /// The first turn of commits, and the last one.
     committer: tokio::sync::Mutex<Committer>,
+    index_turn: tokio::sync::Mutex<()>,
     /// Requests of reads to the store.
     fetches: Semaphore,
     /// Requests to vacate objects are carried out one at a time.

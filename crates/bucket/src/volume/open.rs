@@ -90,6 +90,7 @@ pub(crate) async fn open_on(
         memory: Mutex::new(VolumeMemory::default()),
         space: Notify::new(),
         committer: tokio::sync::Mutex::new(Committer::new(generation)),
+        index_turn: tokio::sync::Mutex::new(()),
         fetches: Semaphore::new(FETCHES_MAX),
         relocations: tokio::sync::Mutex::new(()),
         changes: InFlight::new(),

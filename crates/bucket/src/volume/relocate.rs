@@ -2,12 +2,12 @@
 //! refers to those objects any more and a collection deletes them. By the writer alone, on request of a command.
 //!
 //! ```text
-//! request ──► index, part by part ──► blocks in these objects ──► their data ──► lock of the commits ──► still there? ──► commit
+//! request ──► index, part by part ──► blocks in these objects ──► their data ──► both turns of commits ──► still there? ──► commit
 //! ```
 //!
 //! # Invariants
 //!
-//! * A block is written only with the data that it has: under the lock of the commits its place is compared with the one that was read, and
+//! * A block is written only with the data that it has: with both turns of commits its place is compared with the one that was read, and
 //!   one that was overwritten meanwhile is left out. Changes in memory are of later commits.
 //! * It is a commit as any other: one that fails leaves the volume failed.
 //! * A block that cannot be read stays where it is, and the others of its object too, as far as they were fetched with it. The volume goes
@@ -27,6 +27,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{Error, ObjectStore as _, ObjectStoreExt as _, PutPayload};
 
+use super::commit::CommitTurn;
 use super::index::{IndexHandle, ScanError};
 use super::publish::write_tables;
 use super::{BucketVolume, VolumeShared};
@@ -261,7 +262,7 @@ impl Relocation<'_> {
 
     async fn move_blocks(&mut self, blocks: &[PlacedBlock]) -> Result<(), RelocationError> {
         let data = self.fetch(blocks).await;
-        let mut committer = self.shared.committer.lock().await;
+        let mut turn = CommitTurn::only(self.shared).await;
         if let Some(failure) = self.shared.memory().failure() {
             return Err(failure.clone().into());
         }
@@ -269,7 +270,7 @@ impl Relocation<'_> {
         if changes.is_empty() {
             return Ok(());
         }
-        if let Err(failure) = self.shared.commit(&mut committer, (&changes, None)).await {
+        if let Err(failure) = self.shared.commit(&mut turn, (&changes, None)).await {
             self.shared.fail(failure.clone());
             return Err(failure.into());
         }
@@ -304,7 +305,7 @@ impl Relocation<'_> {
         data
     }
 
-    /// The blocks that are still where they were read, with their data. Under the lock of the commits.
+    /// The blocks that are still where they were read, with their data. With both turns of commits.
     async fn unchanged(
         &self,
         blocks: &[PlacedBlock],
