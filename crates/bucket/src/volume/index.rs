@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use engine::clock;
 use slatedb::config::{
-    CompactionWorkerOptions, CompactorOptions, CompressionCodec, DbReaderOptions, ScanOptions,
-    Settings,
+    CompactionWorkerOptions, CompactorOptions, CompressionCodec, DbReaderOptions,
+    GarbageCollectorDirectoryOptions, GarbageCollectorOptions, GarbageCollectorScheduleOptions,
+    ScanOptions, Settings,
 };
 use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::{Db, DbIterator, DbReader, DbReaderMode};
@@ -27,7 +28,14 @@ const TABLE_LEN: usize = 16 << 20;
 const UNFLUSHED_MAX: usize = 64 << 20;
 /// How often the index polls for another writer, and for tables to merge: each poll is a request that costs money.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(15);
-const COMPACTION_POLL: Duration = Duration::from_secs(30);
+pub(super) const COMPACTION_POLL: Duration = Duration::from_secs(30);
+/// The same of a volume that is idle.
+pub(super) const IDLE_POLL: Duration = Duration::from_secs(30);
+pub(super) const IDLE_COMPACTION_POLL: Duration = Duration::from_secs(600);
+/// How often the index deletes what it does not use: of its log, and of the rest, which grows slowly. Each costs a few requests, also when
+/// nothing is found.
+const LOG_COLLECTION: Duration = Duration::from_secs(600);
+const COLLECTION: Duration = Duration::from_secs(3600);
 /// Bytes of the index that a scan reads ahead.
 const SCAN_AHEAD: usize = 256 << 10;
 
@@ -58,7 +66,32 @@ fn settings() -> Settings {
             worker: Some(worker),
             ..CompactorOptions::default()
         }),
+        garbage_collector_options: Some(collections()),
         ..Settings::default()
+    }
+}
+
+/// The index's own collections: what they delete, and at which age, is as SlateDB has it.
+fn collections() -> GarbageCollectorOptions {
+    let with = |interval| {
+        move |options: GarbageCollectorDirectoryOptions| GarbageCollectorDirectoryOptions {
+            interval: Some(interval),
+            ..options
+        }
+    };
+    let default = GarbageCollectorOptions::default();
+    GarbageCollectorOptions {
+        manifest_options: default.manifest_options.map(with(COLLECTION)),
+        wal_options: default.wal_options.map(with(LOG_COLLECTION)),
+        wal_fence_options: default.wal_fence_options.map(with(COLLECTION)),
+        compacted_options: default.compacted_options.map(with(COLLECTION)),
+        compactions_options: default.compactions_options.map(with(COLLECTION)),
+        detach_options: default
+            .detach_options
+            .map(|_| GarbageCollectorScheduleOptions {
+                interval: Some(COLLECTION),
+            }),
+        ..default
     }
 }
 
