@@ -30,6 +30,7 @@ pub(crate) const BENCH: &[Package] = &[
     package("libnbd-bin", "nbdfuse, nbdcopy and nbdinfo, peers"),
     package("nbd-server", "a peer"),
     package("nbdkit", "the peer that the marks are set against"),
+    package("python3-libnbd", "libnbd as a client"),
     package("qemu-utils", "qemu-nbd and qemu-img, peers"),
     package("util-linux", "setpriv, losetup and mount"),
 ];

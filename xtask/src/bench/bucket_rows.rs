@@ -6,7 +6,7 @@
 
 use super::figures::Figure;
 use super::rows::{Mark, Row, above, at_least, at_most, below, load};
-use super::work::{BucketWork, Work};
+use super::work::{BootClient, BucketWork, Work};
 
 /// What rates are held against.
 const PEER: &str = "ZeroFS";
@@ -117,6 +117,7 @@ pub(super) const BUCKET_ROWS: &[Row] = &[
         BucketWork::Boot {
             machines: 1000,
             within_seconds: Some(30),
+            client: BootClient::Own,
         },
         BOOTS,
     ),
@@ -126,7 +127,18 @@ pub(super) const BUCKET_ROWS: &[Row] = &[
         BucketWork::Boot {
             machines: 1000,
             within_seconds: None,
+            client: BootClient::Own,
         },
         BOOTS,
+    ),
+    bucket(
+        "bucket-boot-libnbd",
+        "1,000 machines that boot by libnbd within 60 s; all that they read is compared, and each writes to its overlay",
+        BucketWork::Boot {
+            machines: 1000,
+            within_seconds: Some(60),
+            client: BootClient::Libnbd,
+        },
+        &[&[below(Figure::ServerMemory, 1024.0)]],
     ),
 ];

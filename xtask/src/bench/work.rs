@@ -131,7 +131,18 @@ pub(crate) enum BucketWork {
         machines: u32,
         /// They begin within this time, and read at the pace of the trace; all at once, and as fast as they can, without.
         within_seconds: Option<u32>,
+        /// What they are.
+        client: BootClient,
     },
+}
+
+/// The client of machines that boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BootClient {
+    /// The bench's own, which is fast enough for any server, and looks at no data.
+    Own,
+    /// libnbd by its Python binding: all data is compared, and each machine writes.
+    Libnbd,
 }
 
 /// An array with parity.

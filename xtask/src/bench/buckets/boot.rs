@@ -155,24 +155,27 @@ pub(super) fn replay(serving: &Serving, machines: u32, pace: Pace) -> Result<Sam
             }
         }
     }
-    Ok(sample(&latencies, &reads, machines.len(), start.elapsed()))
+    let seconds = start.elapsed().as_secs_f64();
+    let of_all = sample_of(latencies.len(), f64::from(u32::try_from(count)?), seconds)?;
+    let latencies = Sample::of_latencies(&latencies);
+    Ok(Sample {
+        rate: of_all.rate,
+        mb_per_s: of_all.mb_per_s,
+        seconds: of_all.seconds,
+        ..latencies
+    })
 }
 
+/// What the latencies are not part of.
 #[expect(clippy::cast_precision_loss, reason = "a figure has three digits")]
-fn sample(
-    latencies: &Histogram<u64>,
-    reads: &[TracedRead],
-    machines: usize,
-    elapsed: Duration,
-) -> Sample {
-    let seconds = elapsed.as_secs_f64();
-    let bytes: u64 = reads.iter().map(|read| u64::from(read.len)).sum();
-    Sample {
-        rate: Some(latencies.len() as f64 / seconds),
-        mb_per_s: Some(bytes as f64 * machines as f64 / seconds / 1e6),
+pub(super) fn sample_of(count: u64, machines: f64, seconds: f64) -> Result<Sample> {
+    let bytes: u64 = reads(TRACE)?.iter().map(|read| u64::from(read.len)).sum();
+    Ok(Sample {
+        rate: Some(count as f64 / seconds),
+        mb_per_s: Some(bytes as f64 * machines / seconds / 1e6),
         seconds: Some(seconds),
-        ..Sample::of_latencies(latencies)
-    }
+        ..Sample::default()
+    })
 }
 
 impl Machine {

@@ -5,6 +5,7 @@
 
 mod boot;
 mod contender;
+mod libnbd;
 mod ninep;
 mod probe;
 // The one of the tests: built in here, since a dependency on their crate would make every command of this one wait for a runtime.
@@ -32,7 +33,7 @@ use self::store::ObjectStore;
 use super::figures::Sample;
 use super::fio::Until;
 use super::rows::load;
-use super::work::{BucketWork, Load};
+use super::work::{BootClient, BucketWork, Load};
 use super::{Args, DISK_SIZE, Measured, one, outcome, rounds};
 use crate::servers::{Launcher, Serving};
 use crate::{clock, process, s3_servers};
@@ -86,10 +87,11 @@ pub(super) fn measure(
         BucketWork::Boot {
             machines,
             within_seconds,
+            client,
         } => {
             let within = within_seconds.map(|seconds| Duration::from_secs(seconds.into()));
             let pace = within.map_or(Pace::AtOnce, |within| Pace::Recorded { within });
-            return boots(args, names, &sites[0], (machines, pace));
+            return boots(args, names, &sites[0], (machines, pace, client));
         }
         BucketWork::WriteAll(_) => {}
         _ => sites.iter().try_for_each(|site| site.fill(DISK_SIZE))?,
@@ -258,7 +260,7 @@ fn boots(
     args: &Args,
     names: Vec<String>,
     site: &Site,
-    (machines, pace): (u32, Pace),
+    (machines, pace, client): (u32, Pace, BootClient),
 ) -> Result<Vec<Measured>> {
     process::allow_files(machines)?;
     site.fill(DISK_SIZE)?;
@@ -266,9 +268,13 @@ fn boots(
     rounds(args, names, |_| {
         let overlays = tempfile::tempdir_in(site.folder())?;
         let serving = site.start_golden(overlays.path())?;
-        boot::replay(&serving, 1, Pace::AtOnce)?;
+        let replay = match client {
+            BootClient::Own => boot::replay,
+            BootClient::Libnbd => libnbd::replay,
+        };
+        replay(&serving, 1, Pace::AtOnce)?;
         let before = process::cpu_seconds(serving.id())?;
-        let sample = boot::replay(&serving, machines, pace)?;
+        let sample = replay(&serving, machines, pace)?;
         let spent = process::cpu_seconds(serving.id())? - before;
         let requests = sample.rate.zip(sample.seconds);
         let peak = process::peak_memory_kib(serving.id())?;
