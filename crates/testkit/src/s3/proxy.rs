@@ -6,7 +6,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fastrand::Rng;
 
@@ -15,8 +15,6 @@ const CONFLICT: &str = "<Error><Code>ConditionalRequestConflict</Code><Message>T
 
 /// How long a client or the server may take to move a byte: the thread of a connection ends after it.
 const SOCKET_LIMIT: Duration = Duration::from_secs(60);
-/// A connection to the server that was idle for longer is not used again: the server may be closing it.
-const IDLE_MAX: Duration = Duration::from_secs(2);
 
 /// How often what happens to a request, in percent, and how late it is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -319,17 +317,15 @@ fn limit(stream: &TcpStream) -> io::Result<()> {
 #[derive(Debug)]
 struct Upstream {
     port: u16,
-    /// A connection that the last request was answered on, and when.
-    idle: Option<(BufReader<TcpStream>, Instant)>,
+    /// The connection that the last request was answered on.
+    idle: Option<BufReader<TcpStream>>,
 }
 
 impl Upstream {
     /// The whole answer to a request.
     fn forward(&mut self, request: &Message) -> io::Result<Message> {
-        let idle = self.idle.take();
-        let idle = idle.filter(|(_, since)| since.elapsed() < IDLE_MAX);
-        let mut stream = match idle {
-            Some((stream, _)) => stream,
+        let mut stream = match self.idle.take().filter(is_open) {
+            Some(stream) => stream,
             None => {
                 let stream = TcpStream::connect(("127.0.0.1", self.port))?;
                 limit(&stream)?;
@@ -344,10 +340,20 @@ impl Upstream {
         let answer = Message::read(&mut stream, framing)?;
         let answer = answer.ok_or(io::ErrorKind::UnexpectedEof)?;
         if !answer.is_last {
-            self.idle = Some((stream, Instant::now()));
+            self.idle = Some(stream);
         }
         Ok(answer)
     }
+}
+
+/// Whether the server has left a connection open that waits for a request.
+fn is_open(stream: &BufReader<TcpStream>) -> bool {
+    let stream = stream.get_ref();
+    let peeked = stream
+        .set_nonblocking(true)
+        .and_then(|()| stream.peek(&mut [0]));
+    let waits = matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+    waits && stream.set_nonblocking(false).is_ok()
 }
 
 /// What ends a message that has neither a length nor chunks.

@@ -156,13 +156,12 @@ pub(super) fn replay(serving: &Serving, machines: u32, pace: Pace) -> Result<Sam
         }
     }
     let seconds = start.elapsed().as_secs_f64();
-    let of_all = sample_of(latencies.len(), f64::from(u32::try_from(count)?), seconds)?;
-    let latencies = Sample::of_latencies(&latencies);
+    let all = sample_of(latencies.len(), f64::from(u32::try_from(count)?), seconds)?;
     Ok(Sample {
-        rate: of_all.rate,
-        mb_per_s: of_all.mb_per_s,
-        seconds: of_all.seconds,
-        ..latencies
+        rate: all.rate,
+        mb_per_s: all.mb_per_s,
+        seconds: all.seconds,
+        ..Sample::of_latencies(&latencies)
     })
 }
 

@@ -30,7 +30,6 @@ struct Report {
 ///
 /// # Errors
 /// A read that failed, or was answered with other data than the first machine's; a machine that did not find what it wrote.
-#[expect(clippy::cast_precision_loss, reason = "a figure has three digits")]
 pub(super) fn replay(serving: &Serving, machines: u32, pace: Pace) -> Result<Sample> {
     let within = match pace {
         Pace::AtOnce => 0.0,
