@@ -4,7 +4,7 @@
 //!
 //! * The next version of the header has the new key, and is created as any other change of it: of two at the same time one fails.
 //! * Earlier versions are overwritten with that header and not deleted: none of them opens with the old key any more, and their names stay
-//!   in use, so that a change which was made for one of them fails.
+//!   in use, so that a change which was made for one of them fails. Of a volume that is deleted meanwhile none is left.
 //!
 //! # What it does not do
 //!
@@ -12,9 +12,10 @@
 
 use std::path::Path;
 
+use object_store::ObjectMeta;
 use serde::Serialize;
 
-use super::{list, on_runtime, put};
+use super::{delete_object, list, on_runtime, put};
 use crate::error::BucketError;
 use crate::format::header_version;
 use crate::seal::VolumeKey;
@@ -60,11 +61,19 @@ pub(crate) async fn change_key_on(
     if !create_header(access, version, &header).await? {
         return Err(BucketError::Contended { uri });
     }
-    for object in list(access, &access.names.headers()).await? {
-        let name = object.location.filename().and_then(header_version);
-        if name.is_some_and(|name| name < version) {
-            put(access, &object.location, header.encode()).await?;
+    let version_of = |object: &ObjectMeta| object.location.filename().and_then(header_version);
+    let mut earlier = list(access, &access.names.headers()).await?;
+    earlier.retain(|object| version_of(object).is_some_and(|found| found < version));
+    for object in &earlier {
+        put(access, &object.location, header.encode()).await?;
+    }
+    // A command that deletes the volume removes the last version last.
+    let now = list(access, &access.names.headers()).await?;
+    if !now.iter().any(|object| version_of(object) >= Some(version)) {
+        for object in &earlier {
+            delete_object(access, &object.location).await?;
         }
+        return Err(BucketError::NoVolume { uri });
     }
     Ok(ChangedKey {
         uri,
