@@ -10,6 +10,7 @@ use crate::format::{
     CollectionFormatError, EntryFormatError, HeaderFormatError, JournalFormatError, MetaFormatError,
 };
 use crate::journal_plan::JournalRefusal;
+use crate::seal::VolumeKeyError;
 use crate::snapshot_name::SnapshotName;
 use crate::uri::BucketUriError;
 
@@ -193,6 +194,32 @@ pub enum BucketError {
         /// Why.
         why: String,
     },
+    /// An encrypted volume, and no key.
+    #[error("{uri} is encrypted, and no key was given")]
+    NoKey {
+        /// Where.
+        uri: String,
+    },
+    /// The key of another volume, or a header that was changed.
+    #[error("the key is not that of {uri}, or its header was changed")]
+    WrongKey {
+        /// Where.
+        uri: String,
+    },
+    /// A key for a volume that has none.
+    #[error("{uri} is not encrypted, and a key was given")]
+    NotEncrypted {
+        /// Where.
+        uri: String,
+    },
+    /// A file with a key.
+    #[error("cannot use the key in {}: {source}", path.display())]
+    KeyFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: VolumeKeyError,
+    },
     /// A size that no volume has.
     #[error("a volume has a size of whole blocks of 4096 bytes, {0} is none")]
     Size(u64),
@@ -350,6 +377,15 @@ impl BucketError {
             Self::NoAnswer { .. } | Self::NoRelocation { .. } => {
                 Some("if no server has it open, write --take-over: one that does would lose it")
             }
+            Self::NoKey { .. } => Some("write --key FILE, or bucket(URI, key=FILE)"),
+            Self::NotEncrypted { .. } => {
+                Some("leave it out, if you did not expect an encrypted volume there")
+            }
+            Self::KeyFile {
+                source: VolumeKeyError::Mode,
+                ..
+            } => Some("chmod 600 makes it its owner's"),
+            Self::KeyFile { .. } => Some("`outboard bucket key create` makes one"),
             Self::Config { .. } => Some(
                 "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and, for other makes, AWS_ENDPOINT_URL",
             ),

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! * `BucketVolume` is an open volume, or a snapshot of one, a [`block::BlockDevice`]; `volume/` has its requests and commits.
-//! * `create()`, `status()`, `grow()`, `check()`, `relocate()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`, `ensure_clone()`, `list_clones()`, `origin()`, `discard_journal()`
+//! * `create()`, `status()`, `grow()`, `check()`, `relocate()`, `gc()`, `delete()`, `create_snapshot()`, `list_snapshots()`, `delete_snapshot()`, `create_clone()`, `ensure_clone()`, `list_clones()`, `origin()`, `discard_journal()`, `change_key()`
 //!   are the commands.
 //! * `volume_figures()` has what the open volumes of the process requested of their stores.
 //! * `format/`, `figures`, `prices`, `run_map`, `dirty`, `flush_plan`, `read_plan`, `collection_plan`, `relocation_plan`, `journal_plan` and `journal_ring` are pure.
@@ -20,6 +20,8 @@
 //! * A store that does not create an object on condition that it is not there is never written.
 //! * What a snapshot or a clone needs is not deleted: the index keeps its checkpoint, `gc()` what that refers to, and a volume with
 //!   snapshots or clones is not deleted.
+//! * What is compressed or encrypted is encoded by `data_codec` and `seal` (`docs/adr/0029-encryption-and-compression.md`), of which the rest
+//!   of the crate knows the lengths alone.
 //! * Nothing that is not understood is used: versions, kinds and checksums are compared (`format/`).
 //!
 //! # What this crate does not do
@@ -43,6 +45,8 @@
 mod admin;
 mod collection_plan;
 mod committer;
+#[cfg(feature = "store")]
+mod data_codec;
 mod dirty;
 #[cfg(feature = "store")]
 mod error;
@@ -57,6 +61,8 @@ mod relocation_plan;
 mod run_map;
 #[cfg(feature = "store")]
 mod runtime;
+#[cfg(feature = "store")]
+mod seal;
 mod snapshot_name;
 #[cfg(feature = "store")]
 mod store;
@@ -68,21 +74,25 @@ mod volume;
 
 #[cfg(feature = "store")]
 pub use self::admin::{
-    BucketClone, BucketJournal, BucketSnapshot, CheckOptions, CheckReport, ClonedVolume,
-    CollectedObject, CreatedVolume, DeletedVolume, DiscardedJournal, GcOptions, GcReport,
-    GrownVolume, RelocateOptions, RelocationReport, SnapshotOptions, VolumeStatus, check, create,
-    create_clone, create_snapshot, delete, delete_snapshot, discard_journal, ensure_clone, gc,
-    grow, list_clones, list_snapshots, origin, relocate, status,
+    BucketClone, BucketJournal, BucketSnapshot, ChangedKey, CheckOptions, CheckReport,
+    ClonedVolume, CollectedObject, CreateOptions, CreatedVolume, DeletedVolume, DiscardedJournal,
+    GcOptions, GcReport, GrownVolume, RelocateOptions, RelocationReport, SnapshotOptions,
+    VolumeStatus, change_key, check, create, create_clone, create_snapshot, delete,
+    delete_snapshot, discard_journal, ensure_clone, gc, grow, list_clones, list_snapshots, origin,
+    relocate, status,
 };
 #[cfg(feature = "store")]
 pub use self::error::{BucketError, VolumeFailure};
 pub use self::figures::{JournalFigures, OperationFigures, StoreOperation, VolumeFigures};
 pub use self::format::{
-    CollectionFormatError, EntryFormatError, HeaderFormatError, JournalFormatError, MetaFormatError,
+    CollectionFormatError, Compression, CompressionError, EntryFormatError, HeaderFormatError,
+    JournalFormatError, MetaFormatError,
 };
 pub use self::journal_plan::JournalRefusal;
 pub use self::prices::{Decimal, StorePrices, VolumeCost};
 pub use self::relocation_plan::RelocatedPart;
+#[cfg(feature = "store")]
+pub use self::seal::{VolumeKey, VolumeKeyError};
 pub use self::snapshot_name::{SnapshotName, SnapshotNameError, SnapshotUri, VolumeUri};
 #[cfg(feature = "store")]
 pub use self::store::{StoreOptions, shares_store};

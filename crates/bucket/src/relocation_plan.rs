@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::format::{BLOCK, DataObject};
+use crate::format::DataObject;
 
 /// Objects of which less than this part is used are vacated, in percent: 1 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,20 +52,19 @@ pub(crate) struct RelocationPlan {
 }
 
 impl RelocationPlan {
-    /// That of the objects `listed`, with the length of each, of which the volume uses so many blocks; `is_held`: something else refers to
-    /// it.
+    /// That of the objects `listed`, with the length of each, of which the volume uses so many bytes, as they are stored; `is_held`:
+    /// something else refers to it.
     pub(crate) fn of(
         listed: &BTreeMap<DataObject, u64>,
-        used_blocks: impl Fn(&DataObject) -> Option<u64>,
+        used_bytes: impl Fn(&DataObject) -> Option<u64>,
         is_held: impl Fn(&DataObject) -> bool,
         part: RelocatedPart,
     ) -> Self {
         let mut plan = Self::default();
         for (object, len) in listed {
-            let Some(blocks) = used_blocks(object) else {
+            let Some(used) = used_bytes(object) else {
                 continue;
             };
-            let used = blocks * BLOCK;
             let is_sparse = u128::from(used) * 100 < u128::from(*len) * u128::from(part.0);
             if is_sparse && !is_held(object) {
                 plan.objects.insert(*object);

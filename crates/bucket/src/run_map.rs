@@ -18,8 +18,26 @@ pub(crate) struct StoredBlock {
     pub(crate) object: DataObject,
     /// Offset in it, bytes.
     pub(crate) offset: u64,
-    /// CRC-32C of the block.
+    /// Its bytes there, with its seal.
+    pub(crate) len: u32,
+    /// It is sealed with the key of the volume.
+    pub(crate) is_sealed: bool,
+    /// Which block of the volume it is.
+    pub(crate) number: u64,
+    /// CRC-32C of the block, as it was written.
     pub(crate) checksum: u32,
+}
+
+impl StoredBlock {
+    /// The end of it in the object, bytes.
+    pub(crate) const fn end(&self) -> u64 {
+        self.offset + self.len as u64
+    }
+
+    /// Whether the object has it as it was written.
+    pub(crate) const fn is_plain(&self) -> bool {
+        !self.is_sealed && self.len as u64 == BLOCK
+    }
 }
 
 /// What a block is.
@@ -53,16 +71,18 @@ impl RunMap {
     /// Takes an entry of the run, in any order.
     pub(crate) fn apply(&mut self, key: IndexKey, entry: &Entry) {
         match key {
-            IndexKey::Run(_) => (0..RUN_BLOCKS).for_each(|block| self.set(block, 0, entry)),
-            IndexKey::Block { block, .. } => {
+            IndexKey::Run(run) => {
+                (0..RUN_BLOCKS).for_each(|block| self.set((run, block), 0, entry))
+            }
+            IndexKey::Block { run, block } => {
                 let block = usize::from(block);
-                self.set(block, block, entry);
+                self.set((run, block), block, entry);
             }
         }
     }
 
     /// `first`: the block that the entry begins with.
-    fn set(&mut self, block: usize, first: usize, entry: &Entry) {
+    fn set(&mut self, (run, block): (u64, usize), first: usize, entry: &Entry) {
         let (sequence, source) = &mut self.blocks[block];
         if entry.sequence < *sequence {
             return;
@@ -73,12 +93,16 @@ impl RunMap {
             EntryContent::Inline(data) => BlockSource::Inline(data.clone()),
             EntryContent::Stored(pointer) => {
                 let nth = block - first;
+                let (offset, len) = pointer.piece(nth);
                 BlockSource::Stored(StoredBlock {
                     object: DataObject {
                         generation: pointer.generation,
                         number: pointer.object,
                     },
-                    offset: u64::from(pointer.offset) + nth as u64 * BLOCK,
+                    offset,
+                    len,
+                    is_sealed: pointer.is_sealed,
+                    number: run.wrapping_mul(RUN_BLOCKS as u64) + block as u64,
                     checksum: pointer.checksums[nth],
                 })
             }

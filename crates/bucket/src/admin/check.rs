@@ -88,7 +88,7 @@ pub(crate) async fn check_on(
     what: CheckOptions,
 ) -> Result<CheckReport, BucketError> {
     let header = read_header(access).await?.header;
-    let access = &access.of(&header);
+    let access = &access.unlock(&header)?;
     let (index, _) = open_reader(access, &header).await?;
     let mut checker = Checker {
         access,
@@ -252,7 +252,7 @@ async fn problems(access: &StoreAccess, fetch: &Fetch) -> Option<Vec<(u64, Strin
     let path = Path::from(access.names.object(fetch.object));
     let get = || async { access.store.get_range(&path, fetch.range()).await };
     let found = match retry(RetryPolicy::OPEN, &access.uri, get).await {
-        Ok(bytes) => fetch.problems(&bytes),
+        Ok(bytes) => fetch.problems(&bytes, &access.object_codec(fetch.object)),
         Err(Error::NotFound { .. }) => return None,
         Err(error) => return Some(vec![(0, error.to_string())]),
     };

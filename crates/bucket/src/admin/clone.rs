@@ -110,7 +110,7 @@ async fn clone_into(
     folder: &str,
 ) -> Result<ClonedVolume, BucketError> {
     let header = read_header(origin).await?.header;
-    let origin = &origin.of(&header);
+    let origin = &origin.unlock(&header)?;
     let checkpoints = IndexCheckpoints::of(origin);
     let snapshot = checkpoints.find(name).await?;
     let access = &origin.at(folder);
@@ -166,11 +166,15 @@ async fn clone_header(
         snapshot: snapshot.record.name.clone(),
         generation: meta.generation,
     });
-    Ok(VolumeHeader {
+    let clone = VolumeHeader {
         id: VolumeId::random(),
         size: snapshot.record.size,
         origins,
-    })
+        compression: header.compression,
+        sealed_key: None,
+    };
+    // It reads the objects of its origin, which are sealed with the same key.
+    Ok(origin.seal_header(clone, origin.codec().key.as_ref()))
 }
 
 /// Probes the store, and makes the record at the origin, which is there then, and the index.

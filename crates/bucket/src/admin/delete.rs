@@ -54,7 +54,7 @@ pub(crate) async fn delete_on(access: &StoreAccess) -> Result<DeletedVolume, Buc
     let names = &access.names;
     let mut deleted = match read_header(access).await {
         Ok(found) => {
-            let of_volume = access.of(&found.header);
+            let of_volume = access.unlock(&found.header)?;
             // Before a server loses it for nothing. An index that cannot be read is found by the search below.
             let refused = refuse_dependents(&of_volume).await;
             if let Err(error) = refused

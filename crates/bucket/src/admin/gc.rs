@@ -123,7 +123,7 @@ pub(crate) async fn gc_on(
     run: &GcRun<impl Fn() -> SystemTime>,
 ) -> Result<GcReport, BucketError> {
     let header = read_header(access).await?.header;
-    let access = &access.of(&header);
+    let access = &access.unlock(&header)?;
     if !run.dry_run {
         probe(access).await?;
     }

@@ -50,10 +50,13 @@ pub(crate) async fn grow_on(access: &StoreAccess, size: u64) -> Result<GrownVolu
                 size: size_before,
             });
         }
+        // What the key authenticates has the size.
+        let key = access.unlock(&found.header)?.codec().key.clone();
         let header = VolumeHeader {
             size,
             ..found.header
         };
+        let header = access.seal_header(header, key.as_ref());
         if create_header(access, found.version + 1, &header).await? {
             return Ok(GrownVolume {
                 uri,

@@ -62,7 +62,7 @@ pub(crate) async fn discard_journal_on(
     access: &StoreAccess,
 ) -> Result<DiscardedJournal, BucketError> {
     let header = read_header(access).await?.header;
-    let (index, meta) = open_reader(&access.of(&header), &header).await?;
+    let (index, meta) = open_reader(&access.unlock(&header)?, &header).await?;
     index.close(&access.uri).await;
     let uri = access.uri.clone();
     let Some(record) = meta.journal else {

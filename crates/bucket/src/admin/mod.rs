@@ -1,4 +1,5 @@
-//! What is done with a volume as a whole: made, cloned, shown, grown, checked, relocated, collected, deleted; and its local journal given up.
+//! What is done with a volume as a whole: made, cloned, shown, grown, checked, relocated, collected, deleted; its local journal given up, and its
+//! key changed.
 //!
 //! # Invariants
 //!
@@ -13,6 +14,7 @@ mod delete;
 mod gc;
 mod grow;
 mod journal;
+mod key;
 mod references;
 mod relocate;
 mod snapshot;
@@ -32,7 +34,7 @@ pub use self::clone::{ClonedVolume, create_clone, ensure_clone};
 pub(crate) use self::clone::{create_clone_on, ensure_clone_on};
 #[cfg(test)]
 pub(crate) use self::create::create_on;
-pub use self::create::{CreatedVolume, create};
+pub use self::create::{CreateOptions, CreatedVolume, create};
 #[cfg(test)]
 pub(crate) use self::delete::delete_on;
 pub use self::delete::{DeletedVolume, delete};
@@ -45,6 +47,9 @@ pub use self::grow::{GrownVolume, grow};
 #[cfg(test)]
 pub(crate) use self::journal::discard_journal_on;
 pub use self::journal::{BucketJournal, DiscardedJournal, discard_journal};
+#[cfg(test)]
+pub(crate) use self::key::change_key_on;
+pub use self::key::{ChangedKey, change_key};
 #[cfg(test)]
 pub(crate) use self::relocate::relocate_on;
 pub use self::relocate::{RelocateOptions, RelocationReport, relocate};

@@ -7,7 +7,7 @@ use slatedb::Checkpoint;
 
 use super::list;
 use crate::error::BucketError;
-use crate::format::{BLOCK, DataObject, VolumeHeader, data_object};
+use crate::format::{DataObject, VolumeHeader, data_object};
 use crate::run_map::{BlockSource, RunMap};
 use crate::store::StoreAccess;
 use crate::volume::{FoundMeta, IndexCheckpoints, IndexHandle, ScanError, open_checkpoint};
@@ -17,8 +17,8 @@ use crate::volume::{FoundMeta, IndexCheckpoints, IndexHandle, ScanError, open_ch
 pub(super) struct ObjectUse {
     /// The end of the last block, bytes.
     pub(super) end: u64,
-    /// The blocks.
-    pub(super) blocks: u64,
+    /// The bytes of the blocks, as they are stored.
+    pub(super) bytes: u64,
 }
 
 /// The data objects that are referred to.
@@ -47,8 +47,8 @@ impl References {
         for source in map.sources() {
             if let BlockSource::Stored(stored) = source {
                 let used = self.objects.entry(stored.object).or_default();
-                used.end = used.end.max(stored.offset + BLOCK);
-                used.blocks += 1;
+                used.end = used.end.max(stored.end());
+                used.bytes += u64::from(stored.len);
             }
         }
     }

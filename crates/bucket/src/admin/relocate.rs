@@ -82,7 +82,7 @@ pub(crate) async fn relocate_on(
     how: RelocateOptions,
 ) -> Result<RelocationReport, BucketError> {
     let header = read_header(access).await?.header;
-    let access = &access.of(&header);
+    let access = &access.unlock(&header)?;
     if !how.dry_run {
         // What was overwritten in the log alone is found then.
         reach_log(access).await?;
@@ -90,9 +90,9 @@ pub(crate) async fn relocate_on(
     let tables = Box::pin(open_tables(access, &header)).await?;
     let found = Box::pin(VolumeReferences::find(access, &header, tables)).await?;
     let listed = ListedData::list(access).await?.objects;
-    let used_blocks = |object: &_| found.volume.objects.get(object).map(|used| used.blocks);
+    let used_bytes = |object: &_| found.volume.objects.get(object).map(|used| used.bytes);
     let is_held = |object: &_| found.held.objects.contains_key(object);
-    let plan = RelocationPlan::of(&listed, used_blocks, is_held, how.part);
+    let plan = RelocationPlan::of(&listed, used_bytes, is_held, how.part);
     let report = RelocationReport {
         uri: access.uri.clone(),
         dry_run: how.dry_run,

@@ -114,9 +114,13 @@ pub async fn delete_snapshot(
     on_runtime(async move { delete_snapshot_on(&access, &name).await }).await
 }
 
-/// The names of the volume that is there.
+/// The names of the volume that is there. The manifest of its index needs no key; one that is given has to be the volume's.
 async fn of_volume(access: &StoreAccess) -> Result<StoreAccess, BucketError> {
-    Ok(access.of(&read_header(access).await?.header))
+    let header = read_header(access).await?.header;
+    match access.key {
+        Some(_) => access.unlock(&header),
+        None => Ok(access.of(&header)),
+    }
 }
 
 pub(crate) async fn list_snapshots_on(
@@ -165,7 +169,7 @@ pub(crate) async fn create_snapshot_on(
     name: &SnapshotName,
     how: SnapshotOptions,
 ) -> Result<BucketSnapshot, BucketError> {
-    let access = of_volume(access).await?;
+    let access = access.unlock(&read_header(access).await?.header)?;
     let checkpoints = IndexCheckpoints::of(&access);
     if checkpoints.find(name).await.is_ok() {
         return Err(BucketError::SnapshotExists {

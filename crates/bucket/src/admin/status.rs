@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::journal::BucketJournal;
 use super::{list, on_runtime};
 use crate::error::BucketError;
-use crate::format::{BLOCK, RUN, VolumeHeader};
+use crate::format::{BLOCK, CIPHER, Compression, RUN, VolumeHeader};
 use crate::store::{StoreAccess, StoreOptions, read_header};
 use crate::uri::BucketUri;
 use crate::volume::{IndexCheckpoints, IndexHandle, ScanError, open_reader};
@@ -30,6 +30,10 @@ pub struct VolumeStatus {
     pub size: u64,
     /// Bytes of it that hold data.
     pub allocated: u64,
+    /// What its data is compressed with, when it is written.
+    pub compression: Option<Compression>,
+    /// The cipher of its data and its index, if they are encrypted.
+    pub encryption: Option<&'static str>,
     /// How often it was opened for writing.
     pub generation: u32,
     /// Snapshots.
@@ -61,7 +65,7 @@ pub async fn status(uri: &BucketUri, options: &StoreOptions) -> Result<VolumeSta
 
 pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, BucketError> {
     let header = read_header(access).await?.header;
-    let access = &access.of(&header);
+    let access = &access.unlock(&header)?;
     let (index, meta) = open_reader(access, &header).await?;
     let allocated = allocated(&index, header.size).await;
     index.close(&access.uri).await;
@@ -76,6 +80,8 @@ pub(crate) async fn status_on(access: &StoreAccess) -> Result<VolumeStatus, Buck
         id: header.id.to_string(),
         size: header.size,
         allocated,
+        compression: header.compression,
+        encryption: header.sealed_key.map(|_| CIPHER),
         generation: meta.generation.saturating_sub(header.origin_generation()),
         snapshots: snapshots.len() as u64,
         origin: origin_of(access, &header),

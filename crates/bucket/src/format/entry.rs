@@ -7,15 +7,16 @@
 
 use bytes::Bytes;
 
-use super::{BLOCK_LEN, IndexKey, crc32c};
+use super::{BLOCK, BLOCK_LEN, IndexKey, SEAL_LEN, WHOLE, crc32c};
 
 /// The version that is written, and the only one that is read.
 const VERSION: u8 = 1;
 const KIND_ZERO: u8 = 0;
 const KIND_INLINE: u8 = 1;
 const KIND_STORED: u8 = 2;
-/// Data as it is. Others (compression) are refused.
-const CODEC_PLAIN: u8 = 0;
+/// Bits of a codec: blocks have lengths, since some are compressed; blocks are sealed. Others are refused.
+const CODEC_LENGTHS: u8 = 1;
+const CODEC_SEALED: u8 = 2;
 
 /// Version, kind, generation and number; the checksum at the end.
 const HEAD_LEN: usize = 2 + 4 + 8;
@@ -39,8 +40,12 @@ pub(crate) struct RunPointer {
     pub(crate) object: u64,
     /// Where they begin, bytes.
     pub(crate) offset: u32,
-    /// CRC-32C of each block.
+    /// Each block is sealed with the key of the volume.
+    pub(crate) is_sealed: bool,
+    /// CRC-32C of each block, as it was written.
     pub(crate) checksums: Vec<u32>,
+    /// Bytes of each block, without its seal: 4096 where it is not compressed. Empty: none is.
+    pub(crate) lengths: Vec<u16>,
 }
 
 /// What the blocks of an entry hold.
@@ -144,13 +149,34 @@ impl Entry {
 }
 
 impl RunPointer {
+    /// Where a block is, counted in the entry, and its bytes with its seal.
+    pub(crate) fn piece(&self, nth: usize) -> (u64, u32) {
+        let seal = if self.is_sealed { SEAL_LEN } else { 0 };
+        let len = |len: &u16| u32::from(*len) + seal;
+        let before = match self.lengths.get(..nth) {
+            Some(before) => before.iter().map(|one| u64::from(len(one))).sum(),
+            None => nth as u64 * (BLOCK + u64::from(seal)),
+        };
+        let len = len(self.lengths.get(nth).unwrap_or(&WHOLE));
+        (u64::from(self.offset) + before, len)
+    }
+
     fn encode_to(&self, bytes: &mut Vec<u8>) {
-        bytes.push(CODEC_PLAIN);
+        let lengths = if self.lengths.is_empty() {
+            0
+        } else {
+            CODEC_LENGTHS
+        };
+        let sealed = if self.is_sealed { CODEC_SEALED } else { 0 };
+        bytes.push(lengths | sealed);
         bytes.extend_from_slice(&self.generation.to_le_bytes());
         bytes.extend_from_slice(&self.object.to_le_bytes());
         bytes.extend_from_slice(&self.offset.to_le_bytes());
         for checksum in &self.checksums {
             bytes.extend_from_slice(&checksum.to_le_bytes());
+        }
+        for len in &self.lengths {
+            bytes.extend_from_slice(&len.to_le_bytes());
         }
     }
 
@@ -160,7 +186,7 @@ impl RunPointer {
         wrong_length: EntryFormatError,
     ) -> Result<Self, EntryFormatError> {
         let (&codec, rest) = payload.split_first().ok_or(wrong_length)?;
-        if codec != CODEC_PLAIN {
+        if codec & !(CODEC_LENGTHS | CODEC_SEALED) != 0 {
             return Err(EntryFormatError::Codec(codec));
         }
         let mut fields = Fields(rest);
@@ -169,14 +195,22 @@ impl RunPointer {
         let offset = fields.u32().ok_or(wrong_length)?;
         let checksums = (0..key.block_count()).map(|_| fields.u32());
         let checksums = checksums.collect::<Option<_>>().ok_or(wrong_length)?;
-        if !fields.0.is_empty() {
+        let count = match codec & CODEC_LENGTHS {
+            0 => 0,
+            _ => key.block_count(),
+        };
+        let lengths = (0..count).map(|_| fields.u16());
+        let lengths: Vec<u16> = lengths.collect::<Option<_>>().ok_or(wrong_length)?;
+        if !fields.0.is_empty() || lengths.iter().any(|len| !(1..=WHOLE).contains(len)) {
             return Err(wrong_length);
         }
         Ok(Self {
             generation,
             object,
             offset,
+            is_sealed: codec & CODEC_SEALED != 0,
             checksums,
+            lengths,
         })
     }
 }
@@ -185,6 +219,12 @@ impl RunPointer {
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
+    fn u16(&mut self) -> Option<u16> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u16::from_le_bytes(*bytes))
+    }
+
     fn u32(&mut self) -> Option<u32> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

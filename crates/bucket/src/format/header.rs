@@ -5,13 +5,16 @@
 //! * Each change is another object, with the next version as its name, created on condition that it is not there: two changes
 //!   at the same time cannot both succeed, and a reader uses the one with the largest version.
 //! * The size never gets smaller.
-//! * A header of a clone has version 2, so that a program which knows no clones refuses it by name and searches no wrong folder.
+//! * A header of a clone has version 2, so that a program which knows no clones refuses it by name and searches no wrong folder; one of a
+//!   volume with compressed or encrypted data has version 3.
+//! * The sealed key authenticates everything else that the header has ([`VolumeHeader::authenticated`]).
 
 use serde::{Deserialize, Serialize};
 
 use super::clone::{OriginJson, origins};
+use super::encoding::EncryptionJson;
 use super::json::{to_bytes, versioned};
-use super::{BLOCK, Origin, RUN};
+use super::{BLOCK, Compression, Origin, RUN, SealedKey};
 
 /// What it is, at the start of the object.
 const FORMAT: &str = "outboard volume";
@@ -19,6 +22,8 @@ const FORMAT: &str = "outboard volume";
 const VERSION: u32 = 1;
 /// The version of a clone.
 const CLONE_VERSION: u32 = 2;
+/// The version of a volume with compressed or encrypted data, also of a clone.
+const ENCODED_VERSION: u32 = 3;
 
 /// What distinguishes a volume from every other one: 128 random bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +38,10 @@ pub(crate) struct VolumeHeader {
     pub(crate) size: u64,
     /// Of a clone: the volumes of which it has data objects, that of its own snapshot last.
     pub(crate) origins: Vec<Origin>,
+    /// What data is compressed with when it is written.
+    pub(crate) compression: Option<Compression>,
+    /// Of an encrypted volume: its data key.
+    pub(crate) sealed_key: Option<SealedKey>,
 }
 
 /// A header that is not understood.
@@ -43,7 +52,7 @@ pub enum HeaderFormatError {
     Json(String),
     /// Of another version.
     #[error(
-        "it has version {0}, and this program reads the versions {VERSION} and {CLONE_VERSION}"
+        "it has version {0}, and this program reads the versions {VERSION} to {ENCODED_VERSION}"
     )]
     Version(u32),
     /// Of blocks or runs of another size.
@@ -58,6 +67,18 @@ pub enum HeaderFormatError {
     /// Origins that no clone has, or that another volume has.
     #[error("its origins are not those of a clone")]
     Origins,
+    /// Compressed in a way that this program does not have.
+    #[error("its data is compressed with {0:?}, and this program has lz4")]
+    Compression(String),
+    /// Encrypted in a way that this program does not have.
+    #[error("its data is encrypted with {0:?}, and this program has {cipher}", cipher = super::encoding::CIPHER)]
+    Cipher(String),
+    /// A key of another length, or no digits.
+    #[error("its sealed key is not understood")]
+    SealedKey,
+    /// Compression or encryption of a version that has neither, or none of version 3.
+    #[error("its compression and encryption are not those of its version")]
+    Encoding,
 }
 
 /// As JSON.
@@ -71,6 +92,10 @@ struct HeaderJson {
     run: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     origins: Vec<OriginJson>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    compression: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    encryption: Option<EncryptionJson>,
 }
 
 impl VolumeHeader {
@@ -81,27 +106,39 @@ impl VolumeHeader {
 
     /// As the bytes of an object.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let json = HeaderJson {
+        to_bytes(&self.to_json(false))
+    }
+
+    /// What its sealed key authenticates: all of it, but for the digits of that key.
+    pub(crate) fn authenticated(&self) -> Vec<u8> {
+        to_bytes(&self.to_json(true))
+    }
+
+    fn to_json(&self, is_blank: bool) -> HeaderJson {
+        let is_encoded = self.compression.is_some() || self.sealed_key.is_some();
+        let version = match (is_encoded, self.origins.is_empty()) {
+            (true, _) => ENCODED_VERSION,
+            (false, true) => VERSION,
+            (false, false) => CLONE_VERSION,
+        };
+        HeaderJson {
             format: FORMAT.to_owned(),
-            version: match self.origins.is_empty() {
-                true => VERSION,
-                false => CLONE_VERSION,
-            },
+            version,
             id: self.id.to_string(),
             size: self.size,
             block: BLOCK,
             run: RUN,
             origins: self.origins.iter().map(Origin::to_json).collect(),
-        };
-        to_bytes(&json)
+            compression: self.compression.map(|compression| compression.to_string()),
+            encryption: self.sealed_key.map(|key| key.to_json(is_blank)),
+        }
     }
 
     /// The header with these bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, HeaderFormatError> {
         let (json, version) = versioned(bytes, FORMAT).map_err(HeaderFormatError::Json)?;
-        let is_clone = match u32::try_from(version) {
-            Ok(VERSION) => false,
-            Ok(CLONE_VERSION) => true,
+        let version = match u32::try_from(version) {
+            Ok(known @ VERSION..=ENCODED_VERSION) => known,
             Ok(other) => return Err(HeaderFormatError::Version(other)),
             Err(_) => return Err(HeaderFormatError::Json("it has no version".to_owned())),
         };
@@ -114,15 +151,26 @@ impl VolumeHeader {
             return Err(HeaderFormatError::Size(json.size));
         }
         let id = VolumeId::parse(&json.id).ok_or(HeaderFormatError::Id)?;
-        let origins = match (is_clone, &json.origins[..]) {
-            (false, []) => Vec::new(),
-            (false, _) => return Err(HeaderFormatError::Origins),
-            (true, json) => origins(json).ok_or(HeaderFormatError::Origins)?,
+        let is_encoded = json.compression.is_some() || json.encryption.is_some();
+        if is_encoded != (version == ENCODED_VERSION) {
+            return Err(HeaderFormatError::Encoding);
+        }
+        let origins = match (version, &json.origins[..]) {
+            (VERSION | ENCODED_VERSION, []) => Vec::new(),
+            (VERSION, _) => return Err(HeaderFormatError::Origins),
+            (_, json) => origins(json).ok_or(HeaderFormatError::Origins)?,
         };
+        let compression = json.compression.as_deref().map(|name| {
+            let other = |_| HeaderFormatError::Compression(name.to_owned());
+            name.parse().map_err(other)
+        });
+        let sealed_key = json.encryption.as_ref().map(SealedKey::from_json);
         Ok(Self {
             id,
             size: json.size,
             origins,
+            compression: compression.transpose()?,
+            sealed_key: sealed_key.transpose()?,
         })
     }
 }

@@ -9,6 +9,7 @@
 
 mod clone;
 mod collection;
+mod encoding;
 mod entry;
 mod header;
 mod journal;
@@ -26,6 +27,8 @@ use crc::{CRC_32_ISCSI, Crc, Table};
 pub(crate) use self::clone::{CloneRecord, Origin};
 pub use self::collection::CollectionFormatError;
 pub(crate) use self::collection::CollectionRecord;
+pub(crate) use self::encoding::{CIPHER, SealedKey, from_hex, hex};
+pub use self::encoding::{Compression, CompressionError};
 pub use self::entry::EntryFormatError;
 pub(crate) use self::entry::{Entry, EntryContent, RunPointer, Sequence};
 pub use self::header::HeaderFormatError;
@@ -45,6 +48,10 @@ pub(crate) use self::snapshot::{FLUSH_REQUEST, PENDING, SnapshotRecord};
 pub(crate) const BLOCK: u64 = 4096;
 /// The same, in memory.
 pub(crate) const BLOCK_LEN: usize = 4096;
+/// Bytes of a block that is stored as it is, in an entry.
+pub(crate) const WHOLE: u16 = 4096;
+/// Bytes that the seal of a block adds to it: nonce and tag.
+pub(crate) const SEAL_LEN: u32 = 12 + 16;
 /// Blocks of a run: what one entry of the index is for, at most.
 pub(crate) const RUN_BLOCKS: usize = 32;
 /// Bytes of a run.

@@ -141,6 +141,14 @@ impl Names {
         }
     }
 
+    /// What distinguishes a data object from those of every other volume, wherever its folder lies: `ID/NAME`.
+    pub(crate) fn identity(&self, object: DataObject) -> String {
+        match self.origin_of(object.generation) {
+            Some(origin) => format!("{}/{object}", origin.id),
+            None => format!("{}/{object}", self.own_id()),
+        }
+    }
+
     /// The folders with everything but headers, of any volume.
     pub(crate) fn contents(&self) -> [String; 4] {
         ["data", "probe", "index", "gc"].map(|folder| self.below(folder))

@@ -16,13 +16,18 @@ fn keys() -> impl Strategy<Value = IndexKey> {
 fn entry(key: IndexKey, kind: u8, numbers: (u32, u64, u32)) -> Entry {
     let (generation, commit, offset) = numbers;
     let content = match kind {
-        0 => EntryContent::Zero,
-        1 if key.block_count() == 1 => EntryContent::Inline(vec![7; BLOCK_LEN].into()),
+        8 => EntryContent::Zero,
+        9 if key.block_count() == 1 => EntryContent::Inline(vec![7; BLOCK_LEN].into()),
         _ => EntryContent::Stored(RunPointer {
             generation,
             object: commit / 2,
             offset,
+            is_sealed: kind & 2 != 0,
             checksums: (0..).take(key.block_count()).collect(),
+            lengths: match kind & 1 {
+                0 => Vec::new(),
+                _ => (1..).map(|len| len * 127).take(key.block_count()).collect(),
+            },
         }),
     };
     let sequence = Sequence { generation, commit };
@@ -43,7 +48,7 @@ proptest! {
 
     #[test]
     fn entries_survive_and_nothing_else_is_taken_for_one(
-        key in keys(), other in keys(), kind in 0..3_u8,
+        key in keys(), other in keys(), kind in prop_oneof![0..4_u8, 8..10_u8],
         numbers in any::<(u32, u64, u32)>(), at: prop::sample::Index, flip in 1..=255_u8,
     ) {
         let entry = entry(key, kind, numbers);
@@ -70,7 +75,7 @@ proptest! {
     #[test]
     fn names_of_objects_survive(generation: u32, number: u64, version: u64) {
         let id = VolumeId([7; 16]);
-        let header = VolumeHeader { id, size: BLOCK, origins: Vec::new() };
+        let header = VolumeHeader { id, size: BLOCK, origins: Vec::new(), compression: None, sealed_key: None };
         let names = Names::new("a/b".to_owned()).of(&header);
         let object = DataObject { generation, number };
         let name = names.object(object);
@@ -99,7 +104,7 @@ fn names_that_are_no_objects_are_none() {
 #[test]
 fn another_version_is_named() {
     let key = IndexKey::Run(3);
-    let mut bytes = entry(key, 0, (1, 1, 0)).encode(key);
+    let mut bytes = entry(key, 8, (1, 1, 0)).encode(key);
     bytes[0] = 9;
     assert_eq!(
         Entry::decode(key, &bytes.into()),
@@ -126,13 +131,15 @@ fn headers_survive_and_what_is_none_is_refused_by_name() {
         id: VolumeId::random(),
         size: 5 * BLOCK,
         origins: Vec::new(),
+        compression: None,
+        sealed_key: None,
     };
     let text = String::from_utf8(header.encode()).unwrap();
     let decode = |text: &str| VolumeHeader::decode(text.as_bytes());
     assert_eq!(decode(&text), Ok(header.clone()));
     let changed = |from: &str, to: &str| decode(&text.replace(from, to));
-    let version = changed("\"version\": 1", "\"version\": 3");
-    assert_eq!(version, Err(HeaderFormatError::Version(3)));
+    let version = changed("\"version\": 1", "\"version\": 4");
+    assert_eq!(version, Err(HeaderFormatError::Version(4)));
     let no_clone = changed("\"version\": 1", "\"version\": 2");
     assert_eq!(no_clone, Err(HeaderFormatError::Origins));
     let size = changed("20480", "20481");
@@ -146,6 +153,65 @@ fn headers_survive_and_what_is_none_is_refused_by_name() {
         Err(HeaderFormatError::Json(_))
     ));
     assert!(matches!(decode("x"), Err(HeaderFormatError::Json(_))));
+}
+
+/// A program of before compression and encryption reads versions 1 and 2, and names this one.
+#[test]
+fn the_header_of_an_encoded_volume_has_another_version() {
+    let header = VolumeHeader {
+        id: VolumeId([7; 16]),
+        size: 5 * BLOCK,
+        origins: vec![origin("lab/a", 1, 4)],
+        compression: Some(Compression::Lz4),
+        sealed_key: Some(SealedKey([0xab; SealedKey::LEN])),
+    };
+    let text = String::from_utf8(header.encode()).unwrap();
+    assert!(text.contains("\"version\": 3"), "{text}");
+    let decode = |text: &str| VolumeHeader::decode(text.as_bytes());
+    assert_eq!(decode(&text), Ok(header.clone()));
+    let refused = |from: &str, to: &str, error| {
+        let changed = text.replace(from, to);
+        assert_ne!(changed, text, "{from}");
+        assert_eq!(decode(&changed), Err(error), "{from}");
+    };
+    let other = HeaderFormatError::Compression("zstd".to_owned());
+    refused("\"lz4\"", "\"zstd\"", other);
+    let other = HeaderFormatError::Cipher("rot13".to_owned());
+    refused("aes-256-gcm", "rot13", other);
+    refused("abab", "ABab", HeaderFormatError::SealedKey);
+    refused("abab", "ab", HeaderFormatError::SealedKey);
+    let encoding = HeaderFormatError::Encoding;
+    refused("\"version\": 3", "\"version\": 2", encoding.clone());
+    let plain = VolumeHeader {
+        compression: None,
+        sealed_key: None,
+        ..header.clone()
+    };
+    let plain = String::from_utf8(plain.encode()).unwrap();
+    let plain = plain.replace("\"version\": 2", "\"version\": 3");
+    assert_eq!(decode(&plain), Err(encoding));
+    // All but the digits of the key is what the key authenticates.
+    let other = VolumeHeader {
+        sealed_key: Some(SealedKey([0; SealedKey::LEN])),
+        ..header.clone()
+    };
+    assert_eq!(other.authenticated(), header.authenticated());
+    for changed in [
+        VolumeHeader {
+            size: 6 * BLOCK,
+            ..header.clone()
+        },
+        VolumeHeader {
+            origins: Vec::new(),
+            ..header.clone()
+        },
+        VolumeHeader {
+            compression: None,
+            ..header.clone()
+        },
+    ] {
+        assert_ne!(changed.authenticated(), header.authenticated());
+    }
 }
 
 /// An origin whose last writer has this generation.
@@ -165,6 +231,8 @@ fn the_header_of_a_clone_has_another_version() {
         id: VolumeId([7; 16]),
         size: 5 * BLOCK,
         origins: vec![origin("lab/a", 1, 4), origin("b", 2, 4), origin("c", 3, 9)],
+        compression: None,
+        sealed_key: None,
     };
     let text = String::from_utf8(header.encode()).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -192,6 +260,8 @@ fn the_generation_of_an_object_decides_its_folder() {
         id: VolumeId([7; 16]),
         size: BLOCK,
         origins: vec![origin("lab/a", 1, 4), origin("b", 2, 4), origin("c", 3, 9)],
+        compression: None,
+        sealed_key: None,
     };
     let names = Names::new("d".to_owned()).of(&header);
     for (generation, path, id) in [

@@ -3,6 +3,8 @@
 //! # Invariants
 //!
 //! * Credentials come from the environment (`AWS_…`), and nothing prints what they are put into.
+//! * The index and the data of a volume are used by what `unlock` returned, which has the key of an encrypted one. A key that is not the
+//!   volume's is refused before anything is written, or a server fenced.
 //! * An endpoint without TLS is used only where `AWS_ENDPOINT_URL` names one; certificates are always verified.
 //! * What a folder of this machine acknowledges was synced to its medium.
 
@@ -18,8 +20,10 @@ use object_store::{Certificate, ClientOptions, ObjectStore, RetryConfig};
 
 use super::conflict_filter::ConflictFilter;
 use super::request_meter::{RequestCounts, RequestMeter};
+use crate::data_codec::{DataCodec, ObjectCodec};
 use crate::error::BucketError;
-use crate::format::{Names, Origin, VolumeHeader};
+use crate::format::{DataObject, Names, Origin, SealedKey, VolumeHeader};
+use crate::seal::{DataKey, VolumeKey};
 use crate::uri::BucketUri;
 
 /// How long one request may take: an object of 8 MiB over a slow line.
@@ -36,6 +40,8 @@ const CA_VARIABLE: &str = "AWS_CA_BUNDLE";
 pub struct StoreOptions {
     /// A file of certificates in PEM that are trusted besides those of the system; else that of `AWS_CA_BUNDLE`.
     pub ca_file: Option<PathBuf>,
+    /// The file with the key of an encrypted volume.
+    pub key_file: Option<PathBuf>,
 }
 
 /// A store, and the names of a volume in it.
@@ -51,6 +57,10 @@ pub(crate) struct StoreAccess {
     pub(crate) requests: Arc<RequestCounts>,
     /// The objects of the volume.
     pub(crate) names: Names,
+    /// The key of the user.
+    pub(crate) key: Option<Arc<VolumeKey>>,
+    /// How data is encoded, of a volume that was unlocked.
+    codec: Option<Arc<DataCodec>>,
 }
 
 impl fmt::Debug for StoreAccess {
@@ -77,7 +87,8 @@ impl StoreAccess {
                 (s3(bucket, &text, options)?, format!("s3://{bucket}/"))
             }
         };
-        Ok(Self::new(text, base, store, root))
+        let key = options.key_file.as_deref().map(read_key).transpose()?;
+        Ok(Self::new(text, base, store, root).with_key(key))
     }
 
     /// The store with its requests counted, and the names of the volume in `root`.
@@ -94,13 +105,81 @@ impl StoreAccess {
             store: Arc::new(RequestMeter::new(store, requests.clone())),
             requests,
             names: Names::new(root),
+            key: None,
+            codec: None,
         }
+    }
+
+    /// The same, with another key, or without one.
+    pub(crate) fn with_key(&self, key: Option<VolumeKey>) -> Self {
+        Self {
+            key: key.map(Arc::new),
+            codec: None,
+            ..self.clone()
+        }
+    }
+
+    /// The same, with the objects of this volume, to read and write its index and data.
+    ///
+    /// # Errors
+    /// The key of an encrypted volume is missing or another one, or there is one of a volume that is not.
+    pub(crate) fn unlock(&self, header: &VolumeHeader) -> Result<Self, BucketError> {
+        let uri = || self.uri.clone();
+        let key = match (&self.key, &header.sealed_key) {
+            (None, None) => None,
+            (None, Some(_)) => return Err(BucketError::NoKey { uri: uri() }),
+            (Some(_), None) => return Err(BucketError::NotEncrypted { uri: uri() }),
+            (Some(key), Some(sealed)) => {
+                let opened = key.open(sealed, header.id, &header.authenticated());
+                Some(opened.map_err(|_| BucketError::WrongKey { uri: uri() })?)
+            }
+        };
+        let codec = DataCodec {
+            compression: header.compression,
+            key,
+        };
+        Ok(Self {
+            codec: Some(Arc::new(codec)),
+            ..self.of(header)
+        })
+    }
+
+    /// How data of the volume is encoded.
+    ///
+    /// # Panics
+    /// The volume was not unlocked.
+    pub(crate) fn codec(&self) -> &DataCodec {
+        let codec = self.codec.as_ref();
+        codec.expect("a volume is unlocked before its index or data is used")
+    }
+
+    /// The codec of a data object.
+    pub(crate) fn object_codec(&self, object: DataObject) -> ObjectCodec {
+        self.codec().object(|| self.names.identity(object))
+    }
+
+    /// The header with its data key sealed by the key of the user; `header` as it is if there is no data key.
+    pub(crate) fn seal_header(
+        &self,
+        header: VolumeHeader,
+        data_key: Option<&DataKey>,
+    ) -> VolumeHeader {
+        let Some((key, data_key)) = self.key.as_deref().zip(data_key) else {
+            return header;
+        };
+        let mut sealed = VolumeHeader {
+            sealed_key: Some(SealedKey([0; SealedKey::LEN])),
+            ..header
+        };
+        sealed.sealed_key = Some(key.seal(data_key, sealed.id, &sealed.authenticated()));
+        sealed
     }
 
     /// The same, with the objects of this volume.
     pub(crate) fn of(&self, header: &VolumeHeader) -> Self {
         Self {
             names: self.names.of(header),
+            codec: None,
             ..self.clone()
         }
     }
@@ -110,6 +189,7 @@ impl StoreAccess {
         Self {
             uri: self.uri_of(folder),
             names: Names::new(folder.to_owned()),
+            codec: None,
             ..self.clone()
         }
     }
@@ -126,6 +206,14 @@ impl StoreAccess {
     pub(crate) fn uri_of(&self, folder: &str) -> String {
         format!("{}{folder}", self.base)
     }
+}
+
+/// The key in a file.
+pub(crate) fn read_key(path: &Path) -> Result<VolumeKey, BucketError> {
+    VolumeKey::read(path).map_err(|source| BucketError::KeyFile {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Whether two volumes are in one store, so that each can have objects of the other.

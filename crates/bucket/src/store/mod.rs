@@ -10,9 +10,9 @@ mod retry;
 
 #[cfg(test)]
 pub(crate) use self::conflict_filter::ConflictFilter;
-pub(crate) use self::connect::StoreAccess;
 #[cfg(test)]
 pub(crate) use self::connect::install_tls;
+pub(crate) use self::connect::{StoreAccess, read_key};
 pub use self::connect::{StoreOptions, shares_store};
 pub(crate) use self::header::{FoundHeader, create_header, decode_header, read_header};
 pub(crate) use self::objects::{delete_object, read_object, write_object};

@@ -10,9 +10,9 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 
 use super::unstable_store::{Faults, UnstableStore};
 use super::volume::{
-    SIZE, access, bytes_of, data_object, new_volume, open, run, stable, tags, write,
+    SIZE, access, bytes_of, create_on, data_object, new_volume, open, run, stable, tags, write,
 };
-use crate::admin::{CheckOptions, check_on, create_on, delete_on, grow_on, status_on};
+use crate::admin::{CheckOptions, check_on, delete_on, grow_on, status_on};
 use crate::error::BucketError;
 use crate::format::{BLOCK, RUN};
 use crate::store::{StoreAccess, StoreOptions, probe};

@@ -15,10 +15,10 @@ use super::clones::{CLONE, VOLUME, assert_clean_at, at, clone, objects};
 use super::play_all;
 use super::snapshots::{COUNT, name, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
-use super::volume::{SIZE, access, new_volume, open, open_with, run, stable, tags, write};
-use crate::admin::{
-    SnapshotOptions, create_on, create_snapshot_on, delete_on, delete_snapshot_on, status_on,
+use super::volume::{
+    SIZE, access, create_on, new_volume, open, open_with, run, stable, tags, write,
 };
+use crate::admin::{SnapshotOptions, create_snapshot_on, delete_on, delete_snapshot_on, status_on};
 use crate::error::BucketError;
 use crate::store::StoreAccess;
 use crate::volume::VolumeOptions;

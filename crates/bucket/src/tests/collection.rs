@@ -12,11 +12,10 @@ use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use super::snapshots::{assert_clean, name, open_snapshot, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
 use super::volume::{
-    access, data_object, new_volume, open, open_for_reading, open_with, run, stable, tags, write,
+    access, create_on, data_object, new_volume, open, open_for_reading, open_with, run, stable,
+    tags, write,
 };
-use crate::admin::{
-    CheckOptions, GcReport, GcRun, check_on, create_on, delete_on, delete_snapshot_on, gc_on,
-};
+use crate::admin::{CheckOptions, GcReport, GcRun, check_on, delete_on, delete_snapshot_on, gc_on};
 use crate::collection_plan::AGE;
 use crate::error::BucketError;
 use crate::format::{BLOCK, CollectionRecord, SnapshotRecord};

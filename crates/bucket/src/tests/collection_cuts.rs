@@ -20,8 +20,10 @@ use super::collection::{
 };
 use super::snapshots::{assert_clean, name, names, open_snapshot, snapshot};
 use super::unstable_store::{Faults, RequestCut, UnstableStore};
-use super::volume::{SIZE, access, new_volume, open, open_for_reading, run, stable, tags, write};
-use crate::admin::{create_on, delete_snapshot_on};
+use super::volume::{
+    SIZE, access, create_on, new_volume, open, open_for_reading, run, stable, tags, write,
+};
+use crate::admin::delete_snapshot_on;
 use crate::collection_plan::AGE;
 use crate::store::StoreAccess;
 use crate::volume::BucketVolume;

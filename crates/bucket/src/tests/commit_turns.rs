@@ -10,9 +10,8 @@ use object_store::memory::InMemory;
 use object_store::throttle::{ThrottleConfig, ThrottledStore};
 use testkit::single;
 
-use super::volume::{SIZE, open, run, stable, tags};
+use super::volume::{SIZE, create_on, open, run, stable, tags};
 use super::{block_of, blocks};
-use crate::admin::create_on;
 use crate::format::{BLOCK, BLOCK_LEN, DataObject};
 use crate::store::StoreAccess;
 use crate::volume::BucketVolume;

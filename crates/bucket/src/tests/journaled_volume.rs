@@ -9,10 +9,12 @@ use testkit::{CrashDisk, Effect, Fault, FaultDisk};
 
 use super::collection::collect_twice;
 use super::unstable_store::{Faults, RequestCut, UnstableStore};
-use super::volume::{SIZE, access, open, open_for_reading, open_with, run, stable, tags, write};
+use super::volume::{
+    SIZE, access, create_on, open, open_for_reading, open_with, run, stable, tags, write,
+};
 use crate::admin::{
-    CheckOptions, RelocateOptions, SnapshotOptions, check_on, create_on, create_snapshot_on,
-    delete_on, discard_journal_on, relocate_on, status_on,
+    CheckOptions, RelocateOptions, SnapshotOptions, check_on, create_snapshot_on, delete_on,
+    discard_journal_on, relocate_on, status_on,
 };
 use crate::error::{BucketError, VolumeFailure};
 use crate::format::BLOCK;

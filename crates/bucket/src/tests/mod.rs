@@ -1,7 +1,8 @@
 //! Tests of `bucket`: `dirty` and `plans` (pure, against a model), `prices`, `uri`; with the feature `store` `volume` (the contract), `commit_turns` (commits at the same time), `worlds`
 //! (stores that fail, and crashes, by seed, also of a journal), `journal` (pure) and `journaled_volume`, `writers` (takeovers), `admin` (the commands), `snapshots`, `snapshot_cuts` and
 //! `snapshot_worlds`, `clones`, `clone_cuts` and `clone_worlds`, `delete_cuts`, `collection` and `collection_cuts` (`collection_plans`: pure), `relocation` (`relocation_plans`: pure), `figures` (requests are
-//! counted), `s3` (servers of two makes).
+//! counted), `encoding` (compressed and encrypted volumes of all of these), `seal` (sealed bytes, pure), `sealed_volume` (keys, and what a store
+//! shows), `s3` (servers of two makes).
 
 #[cfg(feature = "store")]
 mod admin;
@@ -22,6 +23,8 @@ mod commit_turns;
 mod delete_cuts;
 mod dirty;
 #[cfg(feature = "store")]
+mod encoding;
+#[cfg(feature = "store")]
 mod figures;
 mod journal;
 #[cfg(feature = "store")]
@@ -33,6 +36,10 @@ mod relocation;
 mod relocation_plans;
 #[cfg(feature = "store")]
 mod s3;
+#[cfg(feature = "store")]
+mod seal;
+#[cfg(feature = "store")]
+mod sealed_volume;
 #[cfg(feature = "store")]
 mod snapshot_cuts;
 #[cfg(feature = "store")]
@@ -75,7 +82,7 @@ const fn blocks(first: u64, count: u64) -> Range {
     Range::new(first * BLOCK, count * BLOCK)
 }
 
-/// Plays `count` seeded worlds, or those that the environment names.
+/// Plays `count` seeded worlds, or those that the environment names. One of four has plain volumes, and the others encoded ones.
 #[cfg(feature = "store")]
 fn play_all(count: u64, play: impl Fn(u64) + std::panic::RefUnwindSafe) {
     let seeds = testkit::WorldSeeds::from_env();
@@ -85,7 +92,8 @@ fn play_all(count: u64, play: impl Fn(u64) + std::panic::RefUnwindSafe) {
         None => seeds.from..seeds.from + count,
     };
     for seed in worlds {
-        let played = std::panic::catch_unwind(|| play(seed));
+        let encoding = encoding::TestEncoding::of_seed(seed);
+        let played = std::panic::catch_unwind(|| encoding::with(encoding, || play(seed)));
         assert!(
             played.is_ok(),
             "world {seed} fails: OUTBOARD_WORLD={seed} plays it again"

@@ -8,33 +8,68 @@ use proptest::prelude::*;
 use super::{block_of, blocks, tag_of};
 use crate::committer::Committer;
 use crate::dirty::{DirtyMap, RunPart};
-use crate::flush_plan::{FlushPlan, OBJECT_MAX};
+use crate::flush_plan::{FlushPlan, OBJECT_MAX, ObjectLayout, ObjectPlan};
 use crate::format::{BLOCK, BLOCK_LEN, DataObject, IndexKey, RUN_BLOCKS};
-use crate::read_plan::ReadPlan;
-use crate::run_map::{BlockSource, RunMap, RunMapBuilder};
+use crate::read_plan::{DecodeBlock, Fetch, FetchError, ReadPlan};
+use crate::run_map::{BlockSource, RunMap, RunMapBuilder, StoredBlock};
 
 const BLOCKS: u64 = 200;
 
-/// A store: the index as bytes, and the objects.
-#[derive(Default)]
-struct ModelStore {
-    index: BTreeMap<Vec<u8>, Bytes>,
-    objects: BTreeMap<DataObject, Bytes>,
+/// How the objects of a store are encoded.
+pub(super) trait ModelCodec: Default {
+    fn encode(&self, name: DataObject, object: &ObjectPlan) -> (Bytes, ObjectLayout);
+
+    fn decode(&self, fetch: &Fetch, bytes: Bytes) -> Result<Bytes, FetchError>;
 }
 
-impl ModelStore {
+/// As they are.
+#[derive(Default)]
+struct PlainCodec;
+
+impl DecodeBlock for PlainCodec {
+    fn is_sealed(&self) -> bool {
+        false
+    }
+
+    fn decode(&self, block: &StoredBlock, _: &[u8], _: &mut [u8]) -> Result<(), FetchError> {
+        panic!("{block:?} is not plain")
+    }
+}
+
+impl ModelCodec for PlainCodec {
+    fn encode(&self, _: DataObject, object: &ObjectPlan) -> (Bytes, ObjectLayout) {
+        (object.blocks.concat().into(), ObjectLayout::whole(false))
+    }
+
+    fn decode(&self, fetch: &Fetch, bytes: Bytes) -> Result<Bytes, FetchError> {
+        fetch.decode(bytes, self)
+    }
+}
+
+/// A store: the index as bytes, and the objects.
+#[derive(Default)]
+struct ModelStore<C = PlainCodec> {
+    index: BTreeMap<Vec<u8>, Bytes>,
+    objects: BTreeMap<DataObject, Bytes>,
+    codec: C,
+}
+
+impl<C: ModelCodec> ModelStore<C> {
     fn commit(&mut self, committer: &mut Committer, changes: &DirtyMap) {
         let commit = committer.begin(changes);
+        let mut layouts = Vec::new();
         for (object, number) in commit.plan.objects.iter().zip(commit.first_object..) {
             assert!(object.len() <= OBJECT_MAX);
             let generation = commit.sequence.generation;
             let name = DataObject { generation, number };
-            let bytes = object.blocks.concat().into();
+            let (bytes, layout) = self.codec.encode(name, object);
+            layouts.push(layout);
             let before = self.objects.insert(name, bytes);
             assert_eq!(before, None, "an object is written once");
         }
         let mut runs = BTreeMap::new();
-        for (key, entry) in commit.plan.entries(commit.sequence, commit.first_object) {
+        let objects = (commit.first_object, &layouts[..]);
+        for (key, entry) in commit.plan.entries(commit.sequence, objects) {
             let is_run = matches!(key, IndexKey::Run(_));
             let both = runs
                 .insert(key.run(), is_run)
@@ -76,7 +111,7 @@ impl ModelStore {
             let end = usize::try_from(range.end).unwrap();
             let first = usize::try_from(fetch.first).unwrap();
             let bytes = self.objects[&fetch.object].slice(begin..end);
-            fetch.verify(&bytes).expect("what was written");
+            let bytes = self.codec.decode(fetch, bytes).expect("what was written");
             for (block, tag) in bytes.chunks_exact(BLOCK_LEN).zip(&mut tags[first..]) {
                 *tag = tag_of(block);
             }
@@ -86,7 +121,7 @@ impl ModelStore {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+pub(super) enum Step {
     Change(u64, u64, u32),
     Commit,
     Takeover,
@@ -103,50 +138,61 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+pub(super) type Reads = Vec<(u64, u64)>;
+
+pub(super) fn steps_and_reads() -> impl Strategy<Value = (Vec<Step>, Reads)> {
+    (
+        prop::collection::vec(step(), 1..40),
+        prop::collection::vec((0..BLOCKS, 1..=BLOCKS), 1..5),
+    )
+}
+
+/// Plays `steps`, and compares with an array of tags what `reads` find after each.
+pub(super) fn play_steps<C: ModelCodec>(steps: Vec<Step>, reads: &Reads) {
+    let mut store = ModelStore::<C>::default();
+    let mut committer = Committer::new(1);
+    let mut generation = 1;
+    let mut changes = DirtyMap::default();
+    let mut committed = vec![0_u32; usize::try_from(BLOCKS).unwrap()];
+    let mut now = committed.clone();
+    for step in steps {
+        match step {
+            Step::Change(first, count, tag) => {
+                let range = blocks(first, count);
+                match tag {
+                    0 => RunPart::all(range).for_each(|part| changes.zero(part)),
+                    tag => changes.write(range, (0..count).map(|_| block_of(tag)).collect()),
+                }
+                let (begin, end) = (first, first + count);
+                now[usize::try_from(begin).unwrap()..usize::try_from(end).unwrap()].fill(tag);
+            }
+            Step::Commit => {
+                store.commit(&mut committer, &changes);
+                changes = DirtyMap::default();
+                committed.clone_from(&now);
+            }
+            Step::Takeover => {
+                generation += 1;
+                committer = Committer::new(generation);
+                changes = DirtyMap::default();
+                now.clone_from(&committed);
+            }
+        }
+        for (first, count) in reads {
+            let count = (*count).min(BLOCKS - first);
+            let begin = usize::try_from(*first).unwrap();
+            let end = begin + usize::try_from(count).unwrap();
+            assert_eq!(store.read(*first, count), &committed[begin..end]);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn a_read_finds_what_was_committed_last(
-        steps in prop::collection::vec(step(), 1..40),
-        reads in prop::collection::vec((0..BLOCKS, 1..=BLOCKS), 1..5),
-    ) {
-        let mut store = ModelStore::default();
-        let mut committer = Committer::new(1);
-        let mut generation = 1;
-        let mut changes = DirtyMap::default();
-        let mut committed = vec![0_u32; usize::try_from(BLOCKS).unwrap()];
-        let mut now = committed.clone();
-        for step in steps {
-            match step {
-                Step::Change(first, count, tag) => {
-                    let range = blocks(first, count);
-                    match tag {
-                        0 => RunPart::all(range).for_each(|part| changes.zero(part)),
-                        tag => changes.write(range, (0..count).map(|_| block_of(tag)).collect()),
-                    }
-                    let (begin, end) = (first, first + count);
-                    now[usize::try_from(begin).unwrap()..usize::try_from(end).unwrap()].fill(tag);
-                }
-                Step::Commit => {
-                    store.commit(&mut committer, &changes);
-                    changes = DirtyMap::default();
-                    committed.clone_from(&now);
-                }
-                Step::Takeover => {
-                    generation += 1;
-                    committer = Committer::new(generation);
-                    changes = DirtyMap::default();
-                    now.clone_from(&committed);
-                }
-            }
-            for (first, count) in &reads {
-                let count = (*count).min(BLOCKS - first);
-                let begin = usize::try_from(*first).unwrap();
-                let end = begin + usize::try_from(count).unwrap();
-                prop_assert_eq!(store.read(*first, count), &committed[begin..end]);
-            }
-        }
+    fn a_read_finds_what_was_committed_last((steps, reads) in steps_and_reads()) {
+        play_steps::<PlainCodec>(steps, &reads);
     }
 }
 
@@ -160,7 +206,10 @@ fn written(range: std::ops::Range<u64>) -> DirtyMap {
 }
 
 fn entry_count(plan: &FlushPlan) -> usize {
-    plan.entries(crate::format::Sequence::default(), 0).count()
+    let layouts = vec![ObjectLayout::whole(false); plan.objects.len()];
+    let objects = (0, &layouts[..]);
+    plan.entries(crate::format::Sequence::default(), objects)
+        .count()
 }
 
 /// 4 KiB into a run of 128 KiB is one entry, and reads nothing of what is there.
@@ -191,7 +240,7 @@ fn objects_have_a_largest_size() {
 
 #[test]
 fn blocks_that_lie_together_are_fetched_together() {
-    let mut store = ModelStore::default();
+    let mut store = ModelStore::<PlainCodec>::default();
     let mut committer = Committer::new(1);
     store.commit(&mut committer, &written(0..128));
     let maps = store.maps();
@@ -203,6 +252,6 @@ fn blocks_that_lie_together_are_fetched_together() {
     assert_eq!(plan.fetches.len(), 1);
     assert_eq!(plan.fetches[0].range(), 20 * BLOCK..100 * BLOCK);
     let wrong = Bytes::from(vec![0; 80 * BLOCK_LEN]);
-    assert!(plan.fetches[0].verify(&wrong).is_err());
-    assert_eq!(plan.fetches[0].problems(&wrong).len(), 80);
+    assert!(plan.fetches[0].decode(wrong.clone(), &PlainCodec).is_err());
+    assert_eq!(plan.fetches[0].problems(&wrong, &PlainCodec).len(), 80);
 }

@@ -14,9 +14,9 @@ use super::snapshot_cuts::cut_every;
 use super::snapshots::{COUNT, assert_clean, snapshot};
 use super::unstable_store::{Faults, RequestCut, UnstableStore};
 use super::volume::{
-    SIZE, access, bytes_of, data_object, new_volume, open, run, stable, tags, write,
+    SIZE, access, bytes_of, create_on, data_object, new_volume, open, run, stable, tags, write,
 };
-use crate::admin::{RelocateOptions, RelocationReport, create_on, relocate_on};
+use crate::admin::{RelocateOptions, RelocationReport, relocate_on};
 use crate::error::BucketError;
 use crate::format::BLOCK;
 use crate::relocation_plan::RelocatedPart;

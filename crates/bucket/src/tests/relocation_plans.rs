@@ -22,7 +22,7 @@ fn part(percent: u8) -> RelocatedPart {
 fn plan(objects: &[(u64, u64)], held: &[u64], percent: u8) -> RelocationPlan {
     let numbered = || (0..).map(object).zip(objects);
     let listed = numbered().map(|(name, (blocks, _))| (name, blocks * BLOCK));
-    let used = numbered().map(|(name, (_, used))| (name, *used));
+    let used = numbered().map(|(name, (_, used))| (name, used * BLOCK));
     let used: BTreeMap<_, _> = used.filter(|(_, used)| *used > 0).collect();
     let is_held = |name: &DataObject| held.contains(&name.number);
     let used = |name: &DataObject| used.get(name).copied();

@@ -9,10 +9,10 @@ use object_store::{ClientOptions, RetryConfig};
 use testkit::requires;
 use testkit::s3::{BUCKET, FaultyProxy, KEY, RequestFaults, S3Make, S3Server, SECRET};
 
-use super::volume::{open, tags, write};
+use super::volume::{create_on, open, tags, write};
 use crate::admin::{
-    CheckOptions, SnapshotOptions, check_on, create_clone_on, create_on, create_snapshot_on,
-    delete_on, delete_snapshot_on, grow_on, status_on,
+    CheckOptions, SnapshotOptions, check_on, create_clone_on, create_snapshot_on, delete_on,
+    delete_snapshot_on, grow_on, status_on,
 };
 use crate::error::BucketError;
 use crate::format::{BLOCK, RUN};

@@ -14,8 +14,10 @@ use super::collection::{collect_at, remove_expiring, unreferenced};
 use super::play_all;
 use super::snapshots::{COUNT, assert_clean, name, names, open_snapshot, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
-use super::volume::{SIZE, access, new_volume, open, open_for_reading, run, stable, tags, write};
-use crate::admin::{RelocateOptions, create_on, delete_on, delete_snapshot_on, relocate_on};
+use super::volume::{
+    SIZE, access, create_on, new_volume, open, open_for_reading, run, stable, tags, write,
+};
+use crate::admin::{RelocateOptions, delete_on, delete_snapshot_on, relocate_on};
 use crate::collection_plan::AGE;
 use crate::error::BucketError;
 use crate::relocation_plan::RelocatedPart;

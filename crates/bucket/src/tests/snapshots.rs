@@ -10,11 +10,13 @@ use object_store::{ObjectStore as _, ObjectStoreExt as _};
 use testkit::single;
 
 use super::unstable_store::{Faults, UnstableStore};
-use super::volume::{SIZE, access, new_volume, open, open_with, run, stable, tags, write};
+use super::volume::{
+    SIZE, access, create_on, new_volume, open, open_with, run, stable, tags, write,
+};
 use super::{block_of, blocks};
 use crate::admin::{
-    CheckOptions, SnapshotOptions, check_on, create_on, create_snapshot_on, delete_on,
-    delete_snapshot_on, grow_on, list_snapshots_on, status_on,
+    CheckOptions, SnapshotOptions, check_on, create_snapshot_on, delete_on, delete_snapshot_on,
+    grow_on, list_snapshots_on, status_on,
 };
 use crate::error::BucketError;
 use crate::format::{BLOCK, RUN};

@@ -10,9 +10,10 @@ use object_store::path::Path;
 use proptest::prelude::*;
 use testkit::{Op, OpSpace, check_against_model, check_in_batches, gather, ops, pattern, single};
 
+use super::encoding::{self, TestEncoding};
 use super::unstable_store::{Faults, UnstableStore};
 use super::{block_of, blocks, tag_of};
-use crate::admin::{create_on, status_on};
+use crate::admin::{CreateOptions, CreatedVolume, status_on};
 use crate::error::BucketError;
 use crate::format::{BLOCK, RUN};
 use crate::store::{ConflictFilter, StoreAccess};
@@ -27,12 +28,22 @@ pub(super) fn stable(inner: &Arc<InMemory>) -> StoreAccess {
 }
 
 pub(super) fn access(store: Arc<UnstableStore>) -> StoreAccess {
-    StoreAccess::new(
+    let access = StoreAccess::new(
         "test:volume".to_owned(),
         "test:".to_owned(),
         Arc::new(ConflictFilter(store)),
         "lab/volume".to_owned(),
-    )
+    );
+    access.with_key(encoding::now().key)
+}
+
+/// Makes a volume, encoded as those of this test are.
+pub(super) async fn create_on(
+    access: StoreAccess,
+    size: u64,
+) -> Result<CreatedVolume, BucketError> {
+    let compression = encoding::now().compression;
+    crate::admin::create_on(access, CreateOptions { size, compression }).await
 }
 
 /// Runs a test on a runtime whose time passes at once.
@@ -112,8 +123,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn it_is_the_model(list in ops(space(), 0..40), width in 2_usize..9) {
-        run(async {
+    fn it_is_the_model(list in ops(space(), 0..40), width in 2_usize..9, encoded in 0..4_u64) {
+        encoding::with(TestEncoding::of_seed(encoded), || run(async {
             let (inner, volume) = new_volume().await;
             check_against_model(&volume, &list).await.unwrap();
             check_in_batches(&volume, &list, width).await.unwrap();
@@ -123,7 +134,7 @@ proptest! {
             assert!(gather(&again.read(Range::new(0, SIZE)).await.unwrap()) == content);
             check_against_model(&again, &list).await.unwrap();
             again.close().await.unwrap();
-        });
+        }));
     }
 }
 

@@ -19,9 +19,9 @@ use testkit::{CrashDisk, single};
 
 use super::journaled_volume::{JOURNAL, options};
 use super::unstable_store::{Faults, UnstableStore};
-use super::volume::{SIZE, access, open, open_with, run, stable, tags};
+use super::volume::{SIZE, access, create_on, open, open_with, run, stable, tags};
 use super::{block_of, blocks, play_all};
-use crate::admin::{CheckOptions, check_on, create_on};
+use crate::admin::{CheckOptions, check_on};
 use crate::format::BLOCK;
 use crate::store::StoreAccess;
 use crate::volume::BucketVolume;

@@ -15,9 +15,9 @@ use super::play_all;
 use super::snapshots::{assert_clean, names, open_snapshot, snapshot};
 use super::unstable_store::{Faults, UnstableStore};
 use super::volume::{
-    SIZE, access, new_volume, open, open_for_reading, open_with, run, stable, tags, write,
+    SIZE, access, create_on, new_volume, open, open_for_reading, open_with, run, stable, tags,
+    write,
 };
-use crate::admin::create_on;
 use crate::error::{BucketError, VolumeFailure};
 use crate::store::read_header;
 use crate::volume::{IndexCheckpoints, VolumeOptions};

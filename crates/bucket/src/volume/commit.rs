@@ -1,8 +1,8 @@
 //! How changes get into the store: a flush, a commit by itself when there is enough, or when changes are old.
 //!
 //! ```text
-//! freeze ──► plan ──► data objects, several at once ──► one batch of the index ──► flush of the index ──► durable
-//! └──────────────── first turn ────────────────────┘   └────────────────── last turn ───────────────────┘
+//! freeze ──► plan ──► data objects, encoded, several at once ──► one batch of the index ──► flush of the index ──► durable
+//! └───────────────────── first turn ────────────────────────────┘   └────────────────── last turn ───────────────────┘
 //! ```
 //!
 //! The objects of a commit are written while the index of the one before is.
@@ -16,6 +16,7 @@
 //! * The index points at an object only after the store has acknowledged all of it.
 //! * With a journal the batch has the first record that it does not cover: the store has all of a commit and that, or nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,12 +32,14 @@ use super::index::IndexHandle;
 use crate::committer::{CommitPlan, Committer};
 use crate::dirty::DirtyMap;
 use crate::error::VolumeFailure;
-use crate::flush_plan::ObjectPlan;
+use crate::flush_plan::{ObjectLayout, ObjectPlan};
 use crate::format::{DataObject, JournalPosition, META_KEY};
 use crate::store::retry;
 
 /// Objects that are written at a time.
 const PUTS_MAX: usize = 8;
+/// Blocks that are encoded without a pause: about a millisecond.
+const ENCODED_AT_ONCE: usize = 64;
 /// Changes that no flush has made durable are committed after this time.
 const WRITE_BACK_AFTER: Duration = Duration::from_secs(5);
 
@@ -163,7 +166,7 @@ impl VolumeShared {
         };
         self.activity.mark();
         let commit = turn.committer().begin(changes);
-        self.write_objects(&commit).await?;
+        let layouts = self.write_objects(&commit).await?;
         turn.last(self).await;
         if self.journal.is_none() {
             turn.admit_next();
@@ -174,7 +177,8 @@ impl VolumeShared {
             return Err(failure);
         }
         let mut batch = WriteBatch::new();
-        for (key, entry) in commit.plan.entries(commit.sequence, commit.first_object) {
+        let objects = (commit.first_object, &layouts[..]);
+        for (key, entry) in commit.plan.entries(commit.sequence, objects) {
             batch.put(key.encode(), entry.encode(key));
         }
         if next.is_some() {
@@ -192,32 +196,62 @@ impl VolumeShared {
         }
     }
 
-    async fn write_objects(&self, commit: &CommitPlan) -> Result<(), VolumeFailure> {
+    /// Writes the objects of a commit, and returns the layout of each, in order.
+    async fn write_objects(&self, commit: &CommitPlan) -> Result<Vec<ObjectLayout>, VolumeFailure> {
         let generation = commit.sequence.generation;
         let objects = commit.plan.objects.iter().zip(commit.first_object..);
-        let puts = objects.map(|(object, number)| {
+        let puts = objects.map(|(object, number)| async move {
             let name = DataObject { generation, number };
-            self.write_object(name, object)
+            let written = self.write_object(name, object).await;
+            written.map(|layout| (number, layout))
         });
         // A list: the stream would need its futures for any lifetime of their objects.
         let puts: Vec<_> = puts.collect();
         let puts = stream::iter(puts).buffer_unordered(PUTS_MAX);
-        puts.try_collect().await
+        let written: BTreeMap<u64, ObjectLayout> = puts.try_collect().await?;
+        Ok(written.into_values().collect())
     }
 
     async fn write_object(
         &self,
         name: DataObject,
         object: &ObjectPlan,
-    ) -> Result<(), VolumeFailure> {
+    ) -> Result<ObjectLayout, VolumeFailure> {
         let path = Path::from(self.access.names.object(name));
-        let payload: PutPayload = object.blocks.iter().cloned().collect();
+        let (payload, layout) = self.encode_object(name, object).await;
         let put = || async { self.access.store.put(&path, payload.clone()).await };
         let written = retry(self.policy, &self.access.uri, put).await;
-        written.map(drop).map_err(|error| {
+        written.map(|_| layout).map_err(|error| {
             let why = format!("the object {path}: {error}");
             VolumeFailure::Commit(why.into())
         })
+    }
+
+    /// The bytes of an object, which are put again if that fails, and where its blocks are.
+    async fn encode_object(
+        &self,
+        name: DataObject,
+        object: &ObjectPlan,
+    ) -> (PutPayload, ObjectLayout) {
+        if self.access.codec().is_plain() {
+            let payload = object.blocks.iter().cloned().collect();
+            return (payload, ObjectLayout::whole(false));
+        }
+        let codec = self.access.object_codec(name);
+        let mut encoder = codec.encoder(object.blocks.len());
+        let mut blocks = object.numbers.iter().zip(&object.blocks);
+        loop {
+            for (number, block) in blocks.by_ref().take(ENCODED_AT_ONCE) {
+                encoder.push(*number, block);
+            }
+            if blocks.len() == 0 {
+                break;
+            }
+            // Other requests have the thread in between.
+            tokio::task::yield_now().await;
+        }
+        let (bytes, layout) = encoder.finish();
+        (bytes.into(), layout)
     }
 }
 

@@ -158,12 +158,14 @@ impl BlockDevice for BucketVolume {
                 return Ok(None);
             }
             let read = |shared: Arc<VolumeShared>| async move { read_header(&shared.access).await };
-            let found = self.shared.in_task(read).await.map_err(|error| {
-                IoError::new(Errno::Io, Operation::Measure, None).because(error)
-            })?;
+            let failed = |error| IoError::new(Errno::Io, Operation::Measure, None).because(error);
+            let found = self.shared.in_task(read).await.map_err(failed)?;
             if found.header.size <= self.geometry.size || found.header.id != self.shared.id {
                 return Ok(None);
             }
+            // The key authenticates the size.
+            let unlocked = self.shared.access.unlock(&found.header);
+            unlocked.map_err(failed)?;
             let grown: Node = Arc::new(Self {
                 shared: self.shared.clone(),
                 guard: self.guard.clone(),

@@ -107,12 +107,14 @@ pub(crate) async fn writer_of(
     access: &StoreAccess,
     clock: IndexClock,
 ) -> Result<Db, slatedb::Error> {
-    Db::builder(access.names.index(), access.store.clone())
+    let builder = Db::builder(access.names.index(), access.store.clone())
         .with_settings(settings())
         .with_system_clock(Arc::new(clock))
-        .with_db_cache(cache(), OWN_CACHE)
-        .build()
-        .await
+        .with_db_cache(cache(), OWN_CACHE);
+    match access.codec().transformer() {
+        Some(seal) => builder.with_block_transformer(seal).build().await,
+        None => builder.build().await,
+    }
 }
 
 /// Does `work` on the index, which may take so long. `what` it is, for the error.
@@ -142,12 +144,14 @@ pub(crate) async fn reader_of(
         skip_wal_replay: !with_log,
         ..DbReaderOptions::default()
     };
-    DbReader::builder(access.names.index(), access.store.clone())
+    let builder = DbReader::builder(access.names.index(), access.store.clone())
         .with_reader_mode(mode)
         .with_options(options)
-        .with_db_cache(cache(), OWN_CACHE)
-        .build()
-        .await
+        .with_db_cache(cache(), OWN_CACHE);
+    match access.codec().transformer() {
+        Some(seal) => builder.with_block_transformer(seal).build().await,
+        None => builder.build().await,
+    }
 }
 
 /// A scan of the index by run.

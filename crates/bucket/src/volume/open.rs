@@ -58,7 +58,7 @@ pub(crate) async fn open_on(
 ) -> Result<BucketVolume, BucketError> {
     let found = read_header(&access).await?;
     let header = found.header.clone();
-    let mut access = access.of(&header);
+    let mut access = access.unlock(&header)?;
     let snapshot = match &options.snapshot {
         Some(name) => Some(IndexCheckpoints::of(&access).find(name).await?),
         None => None,

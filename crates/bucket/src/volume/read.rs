@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! * Memory is searched before the index: a change leaves it only when the index has it.
-//! * Bytes of an object are compared with their checksums, and read once more if they do not match.
+//! * Bytes of an object are decoded and compared with their checksums, and read once more if they do not match.
 //! * An object that is missing may have been deleted by a collection since the index was scanned: what overwrote it is in the index then,
 //!   which is scanned again. A reader that was suspended has an index as old as that, and polls it again first. A writer's index is always
 //!   the last one, so it meets this only with a read that took 15 minutes; that of a snapshot never changes, and refers to
@@ -168,7 +168,7 @@ impl VolumeShared {
                 source.copy_to(into);
             }
         }
-        // All of it, and nothing to be put next to it: the bytes are those that the store sent.
+        // All of it, and nothing to be put next to it: the bytes are those that the store sent, decoded.
         if let [fetch] = &plan.fetches[..]
             && fetch.len() == range.len
         {
@@ -210,17 +210,18 @@ impl VolumeShared {
         let path = Path::from(self.access.names.object(fetch.object));
         let get = || async { self.access.store.get_range(&path, fetch.range()).await };
         let permit = self.fetches.acquire().await;
+        let codec = self.access.object_codec(fetch.object);
         let bytes = retry(self.policy, &self.access.uri, get).await?;
-        let bytes = match fetch.verify(&bytes) {
-            Ok(()) => bytes,
+        let bytes = match fetch.decode(bytes, &codec) {
+            Ok(bytes) => bytes,
             // It may have been changed on its way.
             Err(error) => {
                 tracing::warn!("{}: {path}: {error}: reading again", self.access.uri);
                 let bytes = retry(self.policy, &self.access.uri, get).await?;
-                if let Err(source) = fetch.verify(&bytes) {
-                    return Err(ReadError::Content { path, source });
+                match fetch.decode(bytes, &codec) {
+                    Ok(bytes) => bytes,
+                    Err(source) => return Err(ReadError::Content { path, source }),
                 }
-                bytes
             }
         };
         drop(permit);

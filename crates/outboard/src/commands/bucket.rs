@@ -1,12 +1,14 @@
 //! `outboard bucket …`: volumes on object stores.
 
+mod create;
 mod gc;
 mod journal;
+mod key;
 
 use bucket::{
     BucketError, BucketSnapshot, BucketUri, CheckOptions, CheckReport, Decimal, SnapshotName,
-    SnapshotOptions, SnapshotUri, StoreOptions, StorePrices, VolumeStatus, check, create,
-    create_clone, create_snapshot, delete, delete_snapshot, grow, list_snapshots, status,
+    SnapshotOptions, SnapshotUri, StoreOptions, StorePrices, VolumeStatus, check, create_clone,
+    create_snapshot, delete, delete_snapshot, grow, list_snapshots, status,
 };
 use clap::Subcommand;
 use indicatif::HumanBytes;
@@ -23,7 +25,7 @@ use crate::output::{Format, columns};
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Create a volume
-    Create(SizeArgs),
+    Create(create::CreateArgs),
     /// Show what a volume holds, and what it takes in its store
     Status(StatusArgs),
     /// Make a volume larger, also while it is served
@@ -42,6 +44,9 @@ pub(crate) enum Command {
     Snapshot(SnapshotCommand),
     /// Create a volume with the blocks of a snapshot, without a copy of its data
     Clone(CloneArgs),
+    /// Make and change keys of encrypted volumes
+    #[command(subcommand)]
+    Key(key::KeyCommand),
     /// Manage the local journal of a volume
     #[command(subcommand)]
     Journal(journal::JournalCommand),
@@ -95,6 +100,12 @@ pub(crate) struct StoreArgs {
     /// Certificates in PEM that the store's are signed by; AWS_CA_BUNDLE else
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+
+    /// The key of an encrypted volume; `outboard bucket key create` makes one
+    ///
+    /// What lies in the store is encrypted. A local journal and a cache file have clear text, on the machine that they are on.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
 }
 
 /// A snapshot and a new volume.
@@ -157,6 +168,7 @@ impl StoreArgs {
     fn options(&self) -> StoreOptions {
         StoreOptions {
             ca_file: self.ca.clone(),
+            key_file: self.key.clone(),
         }
     }
 }
@@ -170,13 +182,8 @@ impl BucketTarget {
 /// Does it.
 pub(crate) fn run(command: &Command, format: Format) -> Result<(), Failure> {
     on_the_engine(async || match command {
-        Command::Create(args) => {
-            let created = create(&args.target.uri, &args.target.options(), args.size.0).await;
-            let created = created.map_err(failed)?;
-            format.print(&created, || {
-                format!("{}: a volume of {}", created.uri, ByteSize(created.size))
-            })
-        }
+        Command::Create(args) => create::run(args, format).await,
+        Command::Key(command) => key::run(command, format).await,
         Command::Status(args) => {
             let prices = config::store_prices(args.store_prices.as_deref())?;
             let status = status(&args.target.uri, &args.target.options()).await;
@@ -330,6 +337,8 @@ fn status_text(priced: &PricedStatus) -> String {
     let objects = |count: u64, bytes: u64| format!("{count} objects, {}", HumanBytes(bytes));
     let mut rows = vec![
         row("holds", HumanBytes(status.allocated).to_string()),
+        row("compression", none_or(status.compression)),
+        row("encryption", none_or(status.encryption)),
         row("data", objects(status.data_objects, status.data_bytes)),
         row("index", objects(status.index_objects, status.index_bytes)),
         row("snapshots", status.snapshots.to_string()),
@@ -361,6 +370,10 @@ fn status_text(priced: &PricedStatus) -> String {
     ));
     rows.push(row("id", status.id.clone()));
     format!("{}: a volume of {size}\n{}", status.uri, columns(&rows))
+}
+
+fn none_or(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
 fn check_text(report: &CheckReport) -> String {

@@ -65,7 +65,7 @@ impl CallKind {
                 "remote(URI, connections=4, timeout=30s, read-ahead=1M, read-only=true)"
             }
             Self::Bucket => {
-                "bucket(URI, ca=FILE, read-only=true, journal=FILE, journal-size=128M, durability=store|local)"
+                "bucket(URI, ca=FILE, key=FILE, read-only=true, journal=FILE, journal-size=128M, durability=store|local)"
             }
             Self::Rbd => "rbd(POOL/IMAGE, conf=PATH, id=NAME, cluster=NAME, read-only=true)",
             Self::Blocks => "blocks(DISK, size=512)",

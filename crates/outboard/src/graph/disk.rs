@@ -137,6 +137,8 @@ pub(crate) struct BucketDisk {
     pub(crate) uri: VolumeUri,
     /// A file of certificates that its store's are signed by.
     pub(crate) ca: Option<PathBuf>,
+    /// The file with its key, if it is encrypted.
+    pub(crate) key: Option<PathBuf>,
     /// Never written: it is taken from no server.
     pub(crate) read_only: bool,
     /// Its local journal.

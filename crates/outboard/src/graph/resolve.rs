@@ -81,6 +81,7 @@ fn leaf(word: &Word) -> Resolved<Disk> {
             read_only: uri.snapshot.is_some(),
             uri,
             ca: None,
+            key: None,
             journal: None,
             span,
         }));
@@ -235,9 +236,11 @@ fn volume_on_store(arguments: &mut Arguments<'_>) -> Resolved<BucketDisk> {
         return Err((word.span, ExpressionProblem::NotAVolumeUri));
     };
     let ca = arguments.keyed_word("ca", "the path of a file of certificates")?;
+    let key = arguments.keyed_word("key", "the path of a key file")?;
     let read_only = arguments.switch("read-only")? || disk.read_only;
     Ok(BucketDisk {
         ca: ca.map(|path| PathBuf::from(&path.text)),
+        key: key.map(|path| PathBuf::from(&path.text)),
         read_only,
         journal: journal(arguments, word.span, read_only)?,
         ..disk

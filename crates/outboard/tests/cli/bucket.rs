@@ -6,6 +6,7 @@ mod clones;
 mod collector;
 mod cost;
 mod doctor;
+mod encryption;
 mod journal;
 mod kills;
 mod lab_plan;

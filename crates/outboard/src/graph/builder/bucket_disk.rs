@@ -37,6 +37,7 @@ impl Builder {
         let options = bucket::VolumeOptions {
             store: bucket::StoreOptions {
                 ca_file: disk.ca.clone(),
+                key_file: disk.key.clone(),
             },
             read_only: disk.read_only || place.read_only,
             is_standby: self.is_standby,

@@ -29,6 +29,8 @@ struct Fleet<'a> {
     place: Place<'a>,
     volume: String,
     overlays: String,
+    /// Of commands, if the volume is encrypted.
+    key: &'a [&'a str],
 }
 
 /// A server of the volume, and its port.
@@ -38,14 +40,27 @@ struct FleetServer {
 }
 
 impl<'a> Fleet<'a> {
-    fn new(place: Place<'a>) -> Self {
+    /// With a key the volume is encrypted.
+    fn new(place: Place<'a>, key: &'a [&'a str]) -> Self {
         let volume = format!("{}/golden", place.prefix);
         let overlays = format!("{}/overlays", place.prefix);
-        place.done(&["bucket", "create", &volume, "8M"]);
+        if let [_, file] = key {
+            place.done(&["bucket", "key", "create", file]);
+        }
+        place.done(&[&["bucket", "create", &volume, "8M"], key].concat());
         Self {
             place,
             volume,
             overlays,
+            key,
+        }
+    }
+
+    /// The volume, as a disk.
+    fn disk(&self) -> String {
+        match self.key {
+            [_, file] => format!("bucket({}, key={file})", self.volume),
+            _ => self.volume.clone(),
         }
     }
 
@@ -55,15 +70,15 @@ impl<'a> Fleet<'a> {
         let mut image = std::fs::read(&path).unwrap_or_else(|_| vec![0; 8 << 20]);
         image[..LEN as usize].fill(byte);
         std::fs::write(&path, image).expect("it is written");
-        let copy = ["copy", "golden.img", &self.volume, "--force"];
+        let copy = ["copy", "golden.img", &self.disk(), "--force"];
         self.place.done(&copy);
         let snapshot = ["bucket", "snapshot", "create", &self.volume, name];
-        self.place.done(&snapshot);
+        self.place.done(&[&snapshot, self.key].concat());
     }
 
     fn serve(&self, name: &str) -> FleetServer {
         let file = self.place.folder.join(name);
-        let disk = format!("root={}", self.volume);
+        let disk = format!("root={}", self.disk());
         let path = file.display().to_string();
         let arguments = [
             "serve",
@@ -128,9 +143,9 @@ fn write(session: &mut NbdSession<TcpStream>, byte: u8) {
     session.write(&[byte; LEN as usize]).expect("acknowledged");
 }
 
-fn life_of_a_fleet(place: Place<'_>) {
-    let fleet = Fleet::new(place);
-    let disk = format!("root={}", fleet.volume);
+fn life_of_a_fleet(place: Place<'_>, key: &[&str]) {
+    let fleet = Fleet::new(place, key);
+    let disk = format!("root={}", fleet.disk());
     let serve = ["serve", &disk, "--overlay-per-client", &fleet.overlays];
     fleet.place.fails(&serve, "has no snapshot, and clones");
     fleet.publish(100, "first");
@@ -170,7 +185,7 @@ fn life_of_a_fleet(place: Place<'_>) {
     fence(&fleet, &second, one);
     drop(second);
     let check = ["bucket", "check", &fleet.clone_of(1), "--data"];
-    let check = fleet.place.done(&check);
+    let check = fleet.place.done(&[&check, key].concat());
     assert!(check.contains("no problem found"), "{check}");
 }
 
@@ -199,7 +214,7 @@ fn fence(fleet: &Fleet<'_>, first: &FleetServer, mut one: NbdSession<TcpStream>)
 #[test]
 fn clones_in_a_folder_follow_their_clients() {
     let folder = tempfile::tempdir().expect("a folder");
-    life_of_a_fleet(Place::in_folder(folder.path()));
+    life_of_a_fleet(Place::in_folder(folder.path()), &["--key", "volume.key"]);
 }
 
 #[test]
@@ -209,13 +224,13 @@ fn clones_on_an_s3_server_follow_their_clients() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let server = S3Server::start(S3Make::Versity, folder.path());
-    life_of_a_fleet(Place::s3(folder.path(), server.port()));
+    life_of_a_fleet(Place::s3(folder.path(), server.port()), &[]);
 }
 
 #[test]
 fn what_clones_cannot_be_of_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
-    let fleet = Fleet::new(Place::in_folder(folder.path()));
+    let fleet = Fleet::new(Place::in_folder(folder.path()), &[]);
     write_image(folder.path());
     let serve = |disk: &str, overlays: &str, with: &str| {
         let arguments = ["serve", disk, "--overlay-per-client", overlays];

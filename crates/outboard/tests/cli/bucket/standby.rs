@@ -84,9 +84,19 @@ struct TwoServers<'a> {
 }
 
 impl<'a> TwoServers<'a> {
-    fn start(place: Place<'a>) -> Self {
+    /// With a key the volume is compressed and encrypted.
+    fn start(place: Place<'a>, key: &[&str]) -> Self {
         let volume = format!("{}/lab/root", place.prefix);
-        place.done(&["bucket", "create", &volume, "8M"]);
+        let mut create = vec!["bucket", "create", &volume, "8M"];
+        if let [_, file] = key {
+            place.done(&["bucket", "key", "create", file]);
+            create.extend(["--compress", "lz4"]);
+        }
+        place.done(&[&create, key].concat());
+        let volume = match key {
+            [_, file] => format!("bucket({volume}, key={file})"),
+            _ => volume,
+        };
         let pair = ServerPair::start(|nth| serve(&place, &volume, nth, 0));
         Self {
             place,
@@ -238,8 +248,8 @@ async fn stop_one(two: &mut TwoServers<'_>, client: &Client, writer: &mut Writer
     assert_eq!(two.pair.in_use(client), other, "it stays");
 }
 
-fn play(place: Place<'_>) -> Vec<Duration> {
-    let mut two = TwoServers::start(place);
+fn play(place: Place<'_>, key: &[&str]) -> Vec<Duration> {
+    let mut two = TwoServers::start(place, key);
     let uri = two.pair.uri();
     let longest = engine::run(&engine::Config::default(), |_| async {
         for nth in [0, 1] {
@@ -254,7 +264,9 @@ fn play(place: Place<'_>) -> Vec<Duration> {
     });
     let longest = longest.expect("an engine");
     drop(two.pair.servers);
-    let check = two.place.done(&["bucket", "check", &two.volume, "--data"]);
+    let uri = format!("{}/lab/root", two.place.prefix);
+    let check = [&["bucket", "check", &uri, "--data"], key].concat();
+    let check = two.place.done(&check);
     assert!(check.contains("no problem found"), "{check}");
     longest
 }
@@ -271,13 +283,16 @@ pub(super) fn assert_short(longest: &[Duration], about: &str) {
 fn a_client_goes_on_with_the_other_server_of_a_volume_in_a_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     let place = Place::in_folder(folder.path());
-    assert_short(&play(place), "a folder");
+    assert_short(
+        &play(place, &["--key", "volume.key"]),
+        "a folder, encrypted",
+    );
 }
 
 #[test]
 fn a_client_goes_on_with_the_other_server_of_a_volume_on_an_s3_server() {
     on_slow_s3(|place| {
-        let longest = play(place);
+        let longest = play(place, &[]);
         assert_short(&longest, "S3, 15 ms for a read and 30 ms for a write");
     });
 }

@@ -142,6 +142,7 @@ impl VolumeClones {
             folder,
             store: StoreOptions {
                 ca_file: disk.ca.clone(),
+                key_file: disk.key.clone(),
             },
             geometry: writable(base.geometry()),
             named_by: plan.named_by,
