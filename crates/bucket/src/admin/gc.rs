@@ -37,8 +37,8 @@ const FIRST_GENERATION: u32 = 1;
 /// The age at which a manifest of the index is deleted in a folder: no program is suspended for longer in the middle of a change.
 const MANIFEST_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How long a server may take to write its log into tables: it polls its index each 30 s, or more often.
-const ANSWER_LIMIT: Duration = Duration::from_secs(45);
+/// How long a server may take to write its log into tables: it polls its index each 15 s.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// How objects are collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -32,7 +32,7 @@ use crate::store::{StoreAccess, StoreOptions, read_header};
 use crate::uri::BucketUri;
 use crate::volume::{IndexCheckpoints, VolumeOptions, open_on, open_tables};
 
-/// How long a server may show no progress: it polls its index each 30 s, or more often, and writes its log into tables first.
+/// How long a server may show no progress: it polls its index each 15 s, and writes its log into tables first.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const ANSWER_POLL: Duration = Duration::from_secs(2);
 

@@ -35,7 +35,7 @@ use crate::volume::{FoundSnapshot, IndexCheckpoints, open_reader};
 
 /// Tries, while others grow the volume at the same time.
 const TRIES: usize = 5;
-/// How long a server may take to write its changes: it polls its index each 30 s, or more often.
+/// How long a server may take to write its changes: it polls its index each 15 s.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const ANSWER_POLL: Duration = Duration::from_secs(2);
 

@@ -164,7 +164,6 @@ impl VolumeShared {
         let IndexHandle::Writer(db) = &self.index else {
             return Err(VolumeFailure::Commit("the volume is read-only".into()));
         };
-        self.activity.mark();
         let commit = turn.committer().begin(changes);
         let layouts = self.write_objects(&commit).await?;
         turn.last(self).await;

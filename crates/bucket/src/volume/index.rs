@@ -28,10 +28,7 @@ const TABLE_LEN: usize = 16 << 20;
 const UNFLUSHED_MAX: usize = 64 << 20;
 /// How often the index polls for another writer, and for tables to merge: each poll is a request that costs money.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(15);
-pub(super) const COMPACTION_POLL: Duration = Duration::from_secs(30);
-/// The same of a volume that is idle.
-pub(super) const IDLE_POLL: Duration = Duration::from_secs(30);
-pub(super) const IDLE_COMPACTION_POLL: Duration = Duration::from_secs(600);
+const COMPACTION_POLL: Duration = Duration::from_secs(30);
 /// How often the index deletes what it does not use: of its log, and of the rest, which grows slowly. Each costs a few requests, also when
 /// nothing is found.
 const LOG_COLLECTION: Duration = Duration::from_secs(600);

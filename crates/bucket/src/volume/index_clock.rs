@@ -15,45 +15,22 @@ use engine::clock;
 use slatedb::{ErrorKind, VersionedManifest};
 use slatedb_common::clock::{SystemClock, SystemClockTicker};
 
-use super::index::{COMPACTION_POLL, IDLE_COMPACTION_POLL, IDLE_POLL, POLL_INTERVAL};
-use super::index_activity::{IndexActivity, PollClock};
-
 /// How far it may be ahead of this machine's.
 const AHEAD_MAX: TimeDelta = TimeDelta::hours(1);
 
 /// A clock that began at some time.
 #[derive(Debug, Clone)]
 pub(super) struct IndexClock {
-    time: IndexTime,
-    /// That of the polls for another writer, and for tables to merge.
-    polls: PollClock<IndexTime>,
-    compactions: PollClock<IndexTime>,
-}
-
-#[derive(Debug, Clone)]
-struct IndexTime {
     begin: DateTime<Utc>,
     instant: std::time::Instant,
 }
 
 impl IndexClock {
     /// The time of this machine.
-    pub(super) fn new(activity: &IndexActivity) -> Self {
-        Self::begin(clock::wall().into(), activity)
-    }
-
-    fn begin(begin: DateTime<Utc>, activity: &IndexActivity) -> Self {
-        let instant = clock::now();
-        let time = IndexTime { begin, instant };
-        let poll = |more| PollClock {
-            time: time.clone(),
-            activity: activity.clone(),
-            more,
-        };
+    pub(super) fn new() -> Self {
         Self {
-            polls: poll(IDLE_POLL - POLL_INTERVAL),
-            compactions: poll(IDLE_COMPACTION_POLL - COMPACTION_POLL),
-            time,
+            begin: clock::wall().into(),
+            instant: clock::now(),
         }
     }
 
@@ -61,8 +38,10 @@ impl IndexClock {
     pub(super) fn set_behind(&self, last: i64) -> Option<Self> {
         let last = DateTime::from_timestamp_millis(last)?;
         let wall: DateTime<Utc> = clock::wall().into();
-        let begin = wall.max(last + TimeDelta::milliseconds(1));
-        (last - wall <= AHEAD_MAX).then(|| Self::begin(begin, &self.polls.activity))
+        (last - wall <= AHEAD_MAX).then(|| Self {
+            begin: wall.max(last + TimeDelta::milliseconds(1)),
+            instant: clock::now(),
+        })
     }
 
     /// A clock behind the newest table of the index, where this one is before it: SlateDB publishes no table that is older than those which
@@ -90,7 +69,7 @@ pub(super) fn last_tick(error: &slatedb::Error) -> Option<i64> {
     rest.split_once('`')?.0.parse().ok()
 }
 
-impl SystemClock for IndexTime {
+impl SystemClock for IndexClock {
     fn now(&self) -> DateTime<Utc> {
         self.begin + clock::now().saturating_duration_since(self.instant)
     }
@@ -101,24 +80,5 @@ impl SystemClock for IndexTime {
 
     fn ticker<'a>(&'a self, duration: Duration) -> SystemClockTicker<'a> {
         SystemClockTicker::new(self, duration)
-    }
-}
-
-impl SystemClock for IndexClock {
-    fn now(&self) -> DateTime<Utc> {
-        self.time.now()
-    }
-
-    fn sleep<'a>(&'a self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        self.time.sleep(duration)
-    }
-
-    fn ticker<'a>(&'a self, duration: Duration) -> SystemClockTicker<'a> {
-        match duration {
-            POLL_INTERVAL => self.polls.ticker(duration),
-            COMPACTION_POLL => self.compactions.ticker(duration),
-
-            _ => self.time.ticker(duration),
-        }
     }
 }

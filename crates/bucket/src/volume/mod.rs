@@ -25,7 +25,6 @@ mod commit;
 mod device;
 mod extents;
 mod index;
-mod index_activity;
 mod index_clock;
 mod journal;
 mod journal_open;
@@ -50,7 +49,6 @@ pub(crate) use self::checkpoints::{FoundSnapshot, IndexCheckpoints};
 use self::close::CloseGuard;
 pub use self::close::{close_all, volume_figures};
 pub(crate) use self::index::{IndexHandle, ScanError};
-use self::index_activity::IndexActivity;
 use self::journal::OpenJournal;
 pub use self::journal::VolumeJournal;
 use self::memory::VolumeMemory;
@@ -112,8 +110,6 @@ struct VolumeShared {
     /// The id of the checkpoint of a snapshot.
     snapshot: Option<[u8; 16]>,
     index: IndexHandle,
-    /// Of a writer: how often its index polls.
-    activity: IndexActivity,
     /// That of a writer in the manifest of the index: a later one there is another writer's.
     writer_epoch: Option<u64>,
     /// That of this writer, or the last one's of a volume that is only read.

@@ -12,7 +12,6 @@ use tokio::sync::{Notify, Semaphore};
 use super::checkpoints::{FoundSnapshot, IndexCheckpoints};
 use super::close::{CloseGuard, refuse_own};
 use super::index::{IndexHandle, limited, reader_of, writer_of};
-use super::index_activity::IndexActivity;
 use super::index_clock::{IndexClock, last_tick};
 use super::journal::{OpenJournal, Replay};
 use super::journal_open::{BegunJournal, refuse_early, refuse_without, remove_mark};
@@ -68,9 +67,8 @@ pub(crate) async fn open_on(
         access.uri = format!("{}@{}", access.uri, snapshot.record.name);
     }
     let read_only = options.read_only || snapshot.is_some();
-    let activity = IndexActivity::new();
     let (index, generation, journal) =
-        open_index(&access, (&found, options), snapshot.as_ref(), &activity).await?;
+        open_index(&access, (&found, options), snapshot.as_ref()).await?;
     let writer_epoch = index.writer_epoch();
     let size = snapshot.as_ref().map_or(header.size, |one| one.record.size);
     let policy = RetryPolicy {
@@ -83,7 +81,6 @@ pub(crate) async fn open_on(
         id: header.id,
         snapshot: snapshot.map(|snapshot| *snapshot.checkpoint.id.as_bytes()),
         index,
-        activity,
         writer_epoch,
         generation,
         journal: open_journal,
@@ -117,7 +114,6 @@ async fn open_index(
     access: &StoreAccess,
     (found, options): (&FoundHeader, &VolumeOptions),
     snapshot: Option<&FoundSnapshot>,
-    activity: &IndexActivity,
 ) -> Result<(IndexHandle, u32, Option<BegunJournal>), BucketError> {
     let is_read = snapshot.is_some() || options.read_only;
     if is_read && options.journal.is_some() {
@@ -127,7 +123,7 @@ async fn open_index(
     if !is_read {
         refuse_early(access, found, options).await?;
         probe(access).await?;
-        return open_writer(access, (found, options), activity).await;
+        return open_writer(access, (found, options)).await;
     }
     let (index, meta) = match snapshot {
         Some(snapshot) => open_snapshot(access, &found.header, snapshot).await?,
@@ -236,9 +232,8 @@ async fn open_reader_in(
 async fn open_writer(
     access: &StoreAccess,
     of: (&FoundHeader, &VolumeOptions),
-    activity: &IndexActivity,
 ) -> Result<(IndexHandle, u32, Option<BegunJournal>), BucketError> {
-    let mut clock = IndexClock::new(activity);
+    let mut clock = IndexClock::new();
     // Before the index is opened: a server that has it open would lose it to one that cannot write it.
     if let Some(manifest) = IndexCheckpoints::of(access).manifest().await?
         && let Some(behind) = behind_tables(access, &clock, &manifest)?

@@ -112,7 +112,6 @@ impl VolumeShared {
         range: Range,
         changed: &[Option<DirtyBlock>],
     ) -> Result<IoBufs, IoError> {
-        self.activity.mark();
         let mut scans = 0;
         loop {
             let error = match self.scan_and_fetch(range, changed).await {

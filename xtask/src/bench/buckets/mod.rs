@@ -42,15 +42,15 @@ use crate::{clock, process, s3_servers};
 const END_LIMIT: Duration = Duration::from_secs(300);
 /// Data of the rows of space.
 const SPACE_DATA: u64 = 512 << 20;
-/// What an idle volume has before it counts as idle: time for what it does behind its last change, and to poll less often.
-const SETTLE: Duration = Duration::from_secs(120);
+/// What an idle volume has before it counts as idle: time for what it does behind its last change.
+const SETTLE: Duration = Duration::from_secs(60);
 /// When a server that was started counts as settled: fewer bytes to and from the store in one step.
 const SETTLE_STEP: Duration = Duration::from_secs(1);
 const SETTLED_BYTES: u64 = 1 << 20;
 /// It is measured after this time all the same.
 const SETTLE_MAX: Duration = Duration::from_secs(180);
-/// How long its requests are counted: a multiple of nearly every interval that it polls at, the longest of which is an hour.
-const IDLE: Duration = Duration::from_secs(600);
+/// How long its requests are counted: a multiple of every interval that it polls at.
+const IDLE: Duration = Duration::from_secs(120);
 /// Behind what the second collection deletes, in case clocks differ.
 const COLLECTION_MARGIN: Duration = Duration::from_secs(5);
 
