@@ -189,7 +189,7 @@ osd data = {folder}/osd
 osd objectstore = bluestore
 osd memory target = 939524096
 osd client watch timeout = 5
-bluestore block size = 2147483648
+bluestore block size = 8589934592
 bluestore cache size = 33554432
 "
     )

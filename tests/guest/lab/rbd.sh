@@ -27,6 +27,8 @@ ticks() {
 
 # Loads the disk $2, served by the program $3, for the measurement $1.
 measure() {
+    # A write and a flush, as of each filesystem: until the first flush librbd writes through its cache.
+    dd if=/dev/zero of="$2" bs=4k count=1 conv=fsync,notrunc
     before=$(ticks "$3")
     # shellcheck disable=SC2086
     fio --name=load $FIO --time_based --norandommap --randrepeat=0 --ioengine=libaio --direct=1 --filename="$2" \

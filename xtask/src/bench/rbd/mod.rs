@@ -4,6 +4,8 @@
 //! # Invariants
 //!
 //! * One client has the image at a time: its lock has one owner. A server is started and ended for each measurement.
+//! * A write and a flush come before what is measured, as from each filesystem: until the first flush librbd writes through its cache. QEMU passes
+//!   on no flush without a write before it.
 //! * All contenders read and write the one image, which was filled before: none has other objects, or another state of the OSD's cache, for long.
 
 // Those of the tests: built in here, since a dependency on their crate would make every command of this one wait for a runtime.
@@ -29,6 +31,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use self::ceph::{CephCluster, POOL};
+use super::buckets::probe::Probe;
 use super::fio::{self, Target, Until};
 use super::rows::load;
 use super::work::Load;
@@ -97,6 +100,10 @@ pub(super) fn measure(launcher: &Launcher, args: &Args, load: &Load) -> Result<V
             return site.without_server(load, until);
         };
         let serving = launcher.start(*server, disk)?;
+        let mut probe = Probe::connect(&serving)?;
+        probe.write()?;
+        probe.flush()?;
+        drop(probe);
         let sample = one(&serving, load, until)?;
         serving.stop(END_LIMIT)?;
         Ok(sample)
