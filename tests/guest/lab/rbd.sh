@@ -54,6 +54,11 @@ kernel() {
 
 rbd_nbd() {
     device=$(rbd-nbd map "$IMAGE")
+    # It prints the device before that has its size.
+    for _ in $(seq 600); do
+        test "$(cat "/sys/block/${device#/dev/}/size")" = 0 || break
+        sleep 0.1
+    done
     measure "$1" "$device" rbd-nbd
     rbd-nbd unmap "$device"
     for _ in $(seq 600); do
