@@ -116,6 +116,12 @@ pub(crate) const CEPH: &[Package] = &[
     package("librbd1", "Ceph's client library, which we load"),
 ];
 
+/// What the rows of images of Ceph run besides, next to a cluster.
+pub(crate) const BENCH_CEPH: &[Package] = &[
+    package("qemu-block-extra", "qemu-nbd's driver of images, a peer"),
+    package("rbd-nbd", "Ceph's own client of the kernel's nbd, a peer"),
+];
+
 /// What the tests of the report run.
 pub(crate) const BROWSER: &[Package] = &[
     package("chromium", "opens the lab's report"),

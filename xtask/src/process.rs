@@ -7,7 +7,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 const OTHER_FILES: u64 = 64;
 
 /// Ticks a second of the times in `/proc`: fixed by the kernel's interface.
-const TICKS_PER_SECOND: f64 = 100.0;
+pub(crate) const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Processor time in seconds of all threads of a process, ended ones and children waited for included.
 pub(crate) fn cpu_seconds(id: u32) -> Result<f64> {

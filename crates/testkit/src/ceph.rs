@@ -4,6 +4,8 @@
 //!
 //! * What was acknowledged as durable is in a file when the OSD is killed by `SIGKILL`: the OSD has BlueStore.
 //! * Nothing authenticates, nothing is replicated, and no file outside the folder is written.
+//!
+//! `cargo xtask bench` has this file as well, so it needs nothing of the crate but the module of processes next to it.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -12,8 +14,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::proc::{Process, WaitError};
-use crate::requires::Missing;
+use super::proc::{Process, WaitError};
 
 /// The pool.
 pub const POOL: &str = "disks";
@@ -24,27 +25,11 @@ const LIMIT: Duration = Duration::from_secs(120);
 const STARTS_MAX: usize = 5;
 /// The OSD's only name; any UUID will do.
 const OSD: &str = "6f1cf4cf-2d3a-4b2e-9a51-70e9d1a2c001";
-/// Programs that are started, each of another package.
-const PROGRAMS: [&str; 4] = ["ceph-mon", "ceph-osd", "ceph", "rbd"];
-
-/// Whether all programs, and the library, are on this machine.
-///
-/// # Errors
-/// [`Missing`].
-pub fn is_there() -> Result<(), Missing> {
-    for program in PROGRAMS {
-        crate::requires::command(program).map_err(|_| {
-            let remedy = "install ceph-mon, ceph-osd and ceph-common; `cargo xtask test` does";
-            Missing::new(format!("no program {program}"), remedy)
-        })?;
-    }
-    Ok(())
-}
-
 /// A running cluster.
 #[derive(Debug)]
 pub struct CephCluster {
     folder: PathBuf,
+    address: String,
     _monitor: Process,
     osd: Process,
 }
@@ -53,10 +38,10 @@ impl CephCluster {
     /// Starts it in `folder`, an empty one.
     ///
     /// # Panics
-    /// If [`is_there`] fails, or it is not ready in time.
+    /// If this machine lacks a program of Ceph, or the cluster is not ready in time.
     #[must_use]
     pub fn start(folder: &Path) -> Self {
-        let (monitor, folder) = (1..=STARTS_MAX)
+        let ((monitor, address), folder) = (1..=STARTS_MAX)
             .find_map(|attempt| {
                 let folder = folder.join(format!("ceph{attempt}"));
                 std::fs::create_dir_all(folder.join("osd")).expect("a folder");
@@ -71,6 +56,7 @@ impl CephCluster {
         let cluster = Self {
             osd: start_osd(&folder),
             _monitor: monitor,
+            address,
             folder,
         };
         succeed(ceph(&cluster.folder).args(["osd", "pool", "create", POOL, "8", "8"]));
@@ -82,6 +68,12 @@ impl CephCluster {
     #[must_use]
     pub fn conf(&self) -> PathBuf {
         self.folder.join("ceph.conf")
+    }
+
+    /// Where its monitor listens, as `mon host` of a configuration has it.
+    #[must_use]
+    pub fn monitor(&self) -> &str {
+        &self.address
     }
 
     /// Runs `rbd` with these arguments, and returns what it prints.
@@ -144,14 +136,16 @@ impl CephCluster {
     }
 }
 
-fn start_monitor(folder: &Path) -> Result<Process, WaitError> {
+/// The monitor, and where it listens.
+fn start_monitor(folder: &Path) -> Result<(Process, String), WaitError> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it is bound").port();
-    std::fs::write(folder.join("ceph.conf"), conf(folder, port)).expect("it is written");
+    let address = format!("v2:127.0.0.1:{port}");
+    std::fs::write(folder.join("ceph.conf"), conf(folder, &address)).expect("it is written");
     let map = folder.join("monmap").display().to_string();
-    let address = format!("[v2:127.0.0.1:{port}]");
+    let addresses = format!("[{address}]");
     let mut make = Command::new("monmaptool");
-    succeed(with_conf(&mut make, folder).args(["--create", "--addv", "a", &address, &map]));
+    succeed(with_conf(&mut make, folder).args(["--create", "--addv", "a", &addresses, &map]));
     let mut make = Command::new("ceph-mon");
     succeed(with_conf(&mut make, folder).args(["-i", "a", "--mkfs", "--monmap", &map]));
     drop(listener);
@@ -161,11 +155,11 @@ fn start_monitor(folder: &Path) -> Result<Process, WaitError> {
     monitor.wait_until("port", LIMIT, |_| {
         std::net::TcpStream::connect(("127.0.0.1", port)).ok()
     })?;
-    Ok(monitor)
+    Ok((monitor, address))
 }
 
 /// Small and quick, without authentication, and durable where it has to be.
-fn conf(folder: &Path, port: u16) -> String {
+fn conf(folder: &Path, address: &str) -> String {
     let folder = folder.display();
     format!(
         "[global]
@@ -174,7 +168,7 @@ log file = {folder}/$name.log
 admin socket =
 pid file =
 crash dir = {folder}
-mon host = v2:127.0.0.1:{port}
+mon host = {address}
 mon initial members = a
 ms bind msgr1 = false
 auth cluster required = none
@@ -195,7 +189,7 @@ osd data = {folder}/osd
 osd objectstore = bluestore
 osd memory target = 939524096
 osd client watch timeout = 5
-bluestore block size = 2147483648
+bluestore block size = 8589934592
 bluestore cache size = 33554432
 "
     )

@@ -78,6 +78,20 @@ pub fn command(name: &str) -> Result<(), Missing> {
     ))
 }
 
+/// The programs of Ceph, each of another package, that a cluster is started with.
+///
+/// # Errors
+/// [`Missing`].
+pub fn ceph() -> Result<(), Missing> {
+    for program in ["ceph-mon", "ceph-osd", "ceph", "rbd"] {
+        command(program).map_err(|_| {
+            let remedy = "install ceph-mon, ceph-osd and ceph-common; `cargo xtask test` does";
+            Missing::new(format!("no program {program}"), remedy)
+        })?;
+    }
+    Ok(())
+}
+
 /// The right to do everything.
 ///
 /// # Errors

@@ -110,6 +110,7 @@ impl<'a> Mirror<'a> {
             jobs: 1,
             depth: 1,
             rate: None,
+            flushes: false,
         };
         let (size, bytes) = (LARGE, WRITE.into());
         one(serving, &first, Until::Once { size, bytes })?;
@@ -128,6 +129,7 @@ impl<'a> Mirror<'a> {
             jobs: 1,
             depth: 32,
             rate: None,
+            flushes: false,
         };
         let (size, bytes) = (LARGE, WRITES * u64::from(WRITE));
         self.ask(serving, "fail", &["--member", &member])?;

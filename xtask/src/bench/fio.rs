@@ -22,6 +22,15 @@ pub(crate) enum Target<'a> {
     File(&'a Path),
     /// The same, and it may be written.
     Scratch(&'a Path),
+    /// An image of Ceph, through fio's rbd engine.
+    Image {
+        /// The configuration of the cluster.
+        conf: &'a Path,
+        /// Where it is.
+        pool: &'a str,
+        /// Its name.
+        image: &'a str,
+    },
 }
 
 /// How long it runs.
@@ -81,6 +90,9 @@ pub(crate) fn run(load: &Load, target: Target<'_>, until: Until) -> Result<Outco
     if let Some(rate) = load.rate {
         command.arg(format!("--rate_iops={rate}"));
     }
+    if load.flushes {
+        command.arg("--fsync=1");
+    }
     match target {
         Target::Export(uri) => command.args(["--ioengine=nbd", &format!("--uri={uri}")]),
         Target::File(path) => command
@@ -89,6 +101,10 @@ pub(crate) fn run(load: &Load, target: Target<'_>, until: Until) -> Result<Outco
         Target::Scratch(path) => command
             .args(["--ioengine=io_uring", "--direct=1"])
             .arg(format!("--filename={}", path.display())),
+        Target::Image { conf, pool, image } => command
+            .args(["--ioengine=rbd", "--clientname=admin"])
+            .args([format!("--pool={pool}"), format!("--rbdname={image}")])
+            .env("CEPH_CONF", conf),
     };
     let printed = shell::output(&mut command)?;
     parse(&printed).with_context(|| format!("in the report of {}", shell::words(&command)))
@@ -114,8 +130,12 @@ pub(super) fn parse(printed: &str) -> Result<Outcome> {
     ensure!(seconds > 0.0, "fio says that it ran for no time");
     let cpu_percent = number(job, "usr_cpu")? + number(job, "sys_cpu")?;
     let jobs_seconds = number(job, "job_runtime")? / 1000.0;
+    let is_flushed = job["sync"]["total_ios"]
+        .as_u64()
+        .is_some_and(|total| total > 0);
+    let timed = if is_flushed { &job["sync"] } else { side };
     let percentile = |name: &str| -> Option<f64> {
-        side["lat_ns"]["percentile"][name]
+        timed["lat_ns"]["percentile"][name]
             .as_f64()
             .map(|ns| ns / 1000.0)
     };

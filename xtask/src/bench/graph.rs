@@ -133,6 +133,7 @@ pub(super) fn overlay_open(launcher: &Launcher, args: &Args) -> Result<Vec<Measu
         jobs: 1,
         depth: 32,
         rate: None,
+        flushes: false,
     };
     let until = Until::Once {
         size: LARGE_SIZE,

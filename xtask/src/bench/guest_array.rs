@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::{Args, Measured, fio};
-use crate::guest::{lab, stripped};
+use crate::guest::lab::{self, LabScript};
+use crate::guest::stripped;
 use crate::shell;
 
 /// The contenders by their names in the script: ours as a disk of the kernel, md, ours without the kernel's client, and a plain
@@ -30,7 +31,12 @@ pub(super) fn measure(args: &Args, binary: &Path) -> Result<Vec<Measured>> {
     let limit_s = AROUND_S + 2 * args.seconds * args.rounds * contenders;
     let mut measured = Vec::new();
     let place = folder.join("run/raid5");
-    lab::script(&guest, ("raid5", &settings), &place, limit_s, |out| {
+    let script = LabScript {
+        name: "raid5",
+        settings: &settings,
+        programs: &[],
+    };
+    lab::script(&guest, script, &place, limit_s, |out| {
         for (file, name) in CONTENDERS {
             let samples = (1..=args.rounds).map(|round| {
                 let report = out.join(format!("{file}-{round}.json"));

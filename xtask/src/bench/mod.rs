@@ -23,6 +23,8 @@ mod live_page;
 mod parity;
 mod parity_arrays;
 mod parity_rows;
+mod rbd;
+mod rbd_rows;
 mod rebuild;
 mod report;
 mod resyncs;
@@ -131,6 +133,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     println!("{}", report::machine(args.seconds, args.rounds));
     let mut all = Vec::new();
     for row in rows {
+        if let Some(lack) = lack(row) {
+            println!("\n{} ({})\n  skipped: {lack}", row.title, row.name);
+            continue;
+        }
         let contenders = measure(&launcher, args, &binary, row)?;
         let results = Results {
             row: *row,
@@ -143,6 +149,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let path = report::write_json(&launcher.folder, args.seconds, args.rounds, &all)?;
     println!("\n{}\nwritten to {}", report::summary(&all), path.display());
     Ok(())
+}
+
+/// Why a row cannot be measured on this machine.
+fn lack(row: &Row) -> Option<String> {
+    let needs = match row.work {
+        Work::Rbd(_) | Work::RbdGuest(_) => &[packages::CEPH, packages::BENCH_CEPH],
+        _ => return None,
+    };
+    let lack = packages::ensure(needs).err()?;
+    Some(format!("{lack:#}"))
 }
 
 /// The command of a binary of ours that serves a disk on a port of its choice.
@@ -216,6 +232,8 @@ fn measure(launcher: &Launcher, args: &Args, binary: &Path, row: &Row) -> Result
         Work::CacheWarm(load) => caches::warm(launcher, args, load),
         Work::CacheStart(load) => caches::start(launcher, args, load),
         Work::Bucket(work) => buckets::measure(launcher, args, binary, *work),
+        Work::Rbd(load) => rbd::measure(launcher, args, load),
+        Work::RbdGuest(load) => rbd::guest::measure(launcher, args, binary, load),
         Work::LabCost => lab_cost::measure(args, binary, &launcher.folder),
         Work::Volume(kind, load) => volumes::load(launcher, args, binary, *kind, load),
         Work::OriginFirst(load) => volumes::origin_first(launcher, args, binary, load),

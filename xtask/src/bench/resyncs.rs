@@ -97,6 +97,7 @@ pub(super) fn in_order(pattern: &'static str, file: &Path, size: u64) -> Result<
         jobs: 1,
         depth: 8,
         rate: None,
+        flushes: false,
     };
     let until = Until::Once { size, bytes: size };
     let outcome = fio::run(&load, Target::Scratch(file), until)?;

@@ -7,6 +7,7 @@ use super::bucket_rows::BUCKET_ROWS;
 use super::caches::CACHE_ROWS;
 use super::figures::Figure;
 use super::parity_rows::PARITY_ROWS;
+use super::rbd_rows::RBD_ROWS;
 use super::volume_rows::VOLUME_ROWS;
 use super::work::{Crowd, Direction, Load, Probe, Shape, Work};
 
@@ -61,6 +62,7 @@ pub(super) const fn load(pattern: &'static str, block_size: u32, jobs: u32, dept
         jobs,
         depth,
         rate: None,
+        flushes: false,
     }
 }
 
@@ -143,11 +145,11 @@ const COPY_MARKS: &[&[Mark]] = &[&[
 
 /// All rows, in the order they run.
 pub(crate) fn all() -> impl Iterator<Item = &'static Row> {
-    let more = [CACHE_ROWS, VOLUME_ROWS, PARITY_ROWS, BUCKET_ROWS];
+    let more = [CACHE_ROWS, VOLUME_ROWS, PARITY_ROWS, BUCKET_ROWS, RBD_ROWS];
     ROWS.iter().chain(more.into_iter().flatten())
 }
 
-/// All but those of caches, of volumes, of parity and of object stores.
+/// All but those of caches, of volumes, of parity, of object stores and of Ceph.
 const ROWS: &[Row] = &[
     Row {
         name: "read-4k",

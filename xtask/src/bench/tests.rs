@@ -134,6 +134,25 @@ fn what_fio_remarks_before_its_report_does_not_hide_it() {
 }
 
 #[test]
+fn where_a_flush_follows_each_write_latency_is_that_of_the_flush() {
+    let printed = r#"{"jobs": [{
+    "error": 0, "job_runtime": 1000, "usr_cpu": 1.0, "sys_cpu": 1.0,
+    "read": {"total_ios": 0},
+    "write": {
+      "total_ios": 100, "runtime": 1000, "io_bytes": 409600,
+      "lat_ns": {"percentile": {"50.000000": 1000, "99.000000": 2000, "99.900000": 3000}}
+    },
+    "sync": {
+      "total_ios": 100,
+      "lat_ns": {"percentile": {"50.000000": 8000, "99.000000": 9000, "99.900000": 9500}}
+    }
+  }]}"#;
+    let sample = fio::parse(printed).unwrap().sample;
+    assert_eq!((sample.rate, sample.p50_us), (Some(100.0), Some(8.0)));
+    assert_eq!(sample.p999_us, Some(9.5));
+}
+
+#[test]
 fn a_run_in_which_fio_saw_errors_is_no_measurement() {
     let printed = r#"{"jobs": [{"error": 5, "read": {"total_ios": 1000}}]}"#;
     let error = fio::parse(printed).unwrap_err().to_string();

@@ -15,6 +15,8 @@ pub(crate) struct Load {
     pub(crate) depth: u32,
     /// Requests a second of each job, at most.
     pub(crate) rate: Option<u32>,
+    /// A flush follows each write; latency is that of the flush.
+    pub(crate) flushes: bool,
 }
 
 /// How a row is measured.
@@ -97,6 +99,10 @@ pub(crate) enum Work {
     CacheStart(Load),
     /// A volume on an object store against ZeroFS.
     Bucket(BucketWork),
+    /// An image of Ceph that ours, QEMU's server and fio without a server open by librbd.
+    Rbd(Load),
+    /// The same image as a disk of the guest's kernel, attached by ours and by rbd-nbd.
+    RbdGuest(Load),
     /// What the lab and an agent take of a processor while something is measured.
     LabCost,
 }

@@ -41,16 +41,10 @@ impl<'a> Place<'a> {
 
     /// The bucket of an S3 server on a port of this machine.
     fn s3(folder: &'a Path, port: u16) -> Self {
-        let environment = [
-            ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
-            ("AWS_REGION", "us-east-1".to_owned()),
-            ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")),
-        ];
         Self {
             folder,
             prefix: format!("s3://{BUCKET}"),
-            environment: environment.into(),
+            environment: s3_environment(port).into(),
         }
     }
 
@@ -114,6 +108,16 @@ impl<'a> Place<'a> {
         server.wait_for_socket(socket, LIMIT).expect("it serves");
         server
     }
+}
+
+/// How an S3 server on a port of this machine is reached.
+pub(super) fn s3_environment(port: u16) -> [(&'static str, String); 4] {
+    [
+        ("AWS_ACCESS_KEY_ID", KEY.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")),
+    ]
 }
 
 /// Plays on versitygw behind a proxy that delays requests as a store on the Internet, where it is there.

@@ -7,7 +7,7 @@ mod boot;
 mod contender;
 mod libnbd;
 mod ninep;
-mod probe;
+pub(super) mod probe;
 // The one of the tests: built in here, since a dependency on their crate would make every command of this one wait for a runtime.
 #[expect(
     dead_code,

@@ -22,7 +22,7 @@ const DIGITS: u8 = 3;
 
 /// Such a client. The command of a request is its cookie.
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(in crate::bench) struct Probe {
     stream: TcpStream,
     blocks: u64,
     rng: fastrand::Rng,
@@ -30,7 +30,7 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    pub(super) fn connect(serving: &Serving) -> Result<Self> {
+    pub(in crate::bench) fn connect(serving: &Serving) -> Result<Self> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, serving.port()))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(REPLY_LIMIT))?;
@@ -83,7 +83,7 @@ impl Probe {
     }
 
     /// Writes a block somewhere.
-    pub(super) fn write(&mut self) -> Result<()> {
+    pub(in crate::bench) fn write(&mut self) -> Result<()> {
         let mut block = [0; BLOCK];
         self.rng.fill(&mut block);
         self.send(wire::WRITE, &block)?;
@@ -91,7 +91,7 @@ impl Probe {
     }
 
     /// Makes everything durable; how long that took.
-    pub(super) fn flush(&mut self) -> Result<Duration> {
+    pub(in crate::bench) fn flush(&mut self) -> Result<Duration> {
         let start = clock::now();
         self.send(wire::FLUSH, &[])?;
         self.expect(wire::FLUSH)?;

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::run::script;
+use super::run::{LabScript, script};
 use super::{Guest, LabTest};
 
 pub(super) const TEST: LabTest = LabTest {
@@ -26,7 +26,12 @@ const SYSTEMS: [&str; 2] = ["wire", "queue"];
 /// Has the doctor examine all systems.
 fn run(guest: &Guest, folder: &Path) -> Result<()> {
     let place = folder.join("run/doctor");
-    script(guest, ("doctor", ""), &place, TEST.limit_s, |out| {
+    let doctors = LabScript {
+        name: "doctor",
+        settings: "",
+        programs: &[],
+    };
+    script(guest, doctors, &place, TEST.limit_s, |out| {
         SYSTEMS.iter().try_for_each(|truth| {
             let file = out.join(format!("{truth}.json"));
             let answer = std::fs::read(file).with_context(|| format!("no answer on {truth}"))?;

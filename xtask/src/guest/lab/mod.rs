@@ -19,7 +19,7 @@ use super::image::{self, Image};
 use super::modules;
 use crate::{packages, shell};
 
-pub(crate) use run::{Console, run, script};
+pub(crate) use run::{Console, LabScript, run, script};
 
 /// Modules besides those of every guest. What a module requests while it works is named too.
 const MODULES: &[&str] = &[

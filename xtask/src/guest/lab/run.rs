@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{Mode, OFlags};
 
 use super::super::cpio::Archive;
+use super::super::image;
 use super::super::machine::{MachineSize, machine_command, tail};
 use super::super::script::DEFAULT_PROCESSORS;
 use super::Guest;
@@ -62,11 +63,26 @@ pub(crate) fn run(guest: &Guest, words: &[String], limit_s: u32, shows: Console)
     printed.context("`lab run` printed nothing")
 }
 
-/// Carries out the script of this name in `tests/guest/lab` behind the lines of `settings`; `keep` has what it left in
-/// `/job/result`. The guest's disks are files in `directory`, which is removed after a success.
+/// A script for the guest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LabScript<'a> {
+    /// Its name in `tests/guest/lab`.
+    pub(crate) name: &'a str,
+    /// Lines before it.
+    pub(crate) settings: &'a str,
+    /// Programs of this machine that it needs besides those of every guest of the lab.
+    pub(crate) programs: &'a [&'a str],
+}
+
+/// Carries out a script; `keep` has what it left in `/job/result`. The guest's disks are files in `directory`, which is removed after
+/// a success.
 pub(crate) fn script(
     guest: &Guest,
-    (name, settings): (&str, &str),
+    LabScript {
+        name,
+        settings,
+        programs,
+    }: LabScript<'_>,
     directory: &Path,
     limit_s: u32,
     keep: impl FnOnce(&Path) -> Result<()>,
@@ -81,6 +97,13 @@ pub(crate) fn script(
         .with_context(|| format!("cannot read {}", path.display()))?;
     let mut job = Archive::default();
     job.file("job/script", format!("{settings}\n{text}").as_bytes())?;
+    for name in programs {
+        let program = image::find_program(name)?;
+        job.program(&format!("usr/bin/{name}"), &std::fs::read(&program)?)?;
+        for library in image::libraries(&program)? {
+            job.copy(&library)?;
+        }
+    }
     let job = job.finish()?;
     let carried_out = (name, limit_s, Console::OfFailure);
     carry_out(guest, directory, &job, carried_out, keep)?;

@@ -5,7 +5,7 @@ mod losses;
 
 use block::{BlockDevice, IoError, Range, WriteFlags};
 use engine::rbd::{ImageSpec, RbdError};
-use testkit::ceph::{self, CephCluster, POOL};
+use testkit::ceph::{CephCluster, POOL};
 use testkit::{gather, pattern, requires, single};
 
 use crate::Rbd;
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 
 /// A cluster in a folder of its own; `None`, with a message, where there can be none.
 fn cluster() -> Option<(CephCluster, tempfile::TempDir)> {
-    if !requires::all(&[ceph::is_there()]) {
+    if !requires::all(&[requires::ceph()]) {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
