@@ -452,3 +452,38 @@ fn text_takes_less_than_half_and_noise_hardly_more() {
         });
     }
 }
+
+/// The unit is the block: random writes of one upload what they have, and a read of one fetches it alone.
+#[test]
+fn random_writes_upload_little_more_than_their_data_and_a_read_fetches_one_block() {
+    const WRITES: u64 = 2000;
+    encoding::with(TestEncoding::of_seed(3), || {
+        run(async {
+            let inner = Arc::new(InMemory::new());
+            create_on(stable(&inner), 256 << 20).await.unwrap();
+            let access = stable(&inner);
+            let requests = access.requests.clone();
+            let volume = open(access).await.unwrap();
+            let before = requests.bytes().1;
+            let mut rng = Rng::with_seed(1);
+            let mut last = 0;
+            for _ in 0..WRITES {
+                last = rng.u64(0..(256 << 20) / BLOCK) * BLOCK;
+                let noise = std::iter::repeat_with(|| rng.u8(..));
+                let data = single(noise.take(BLOCK_LEN).collect::<Vec<u8>>());
+                let range = Range::new(last, BLOCK);
+                let written = volume.write(range, data, WriteFlags::empty());
+                written.await.unwrap();
+            }
+            volume.flush().await.unwrap();
+            let (received, sent) = requests.bytes();
+            let (sent, data) = (sent - before, WRITES * BLOCK);
+            assert!(sent >= data / 2, "{sent}");
+            assert!(sent * 100 < data * 105, "{sent} bytes for {data}");
+            volume.read(Range::new(last, BLOCK)).await.unwrap();
+            let fetched = requests.bytes().0 - received;
+            assert_eq!(fetched, BLOCK + u64::from(SEAL_LEN));
+            volume.close().await.unwrap();
+        });
+    });
+}
