@@ -50,6 +50,20 @@ def unread_block(reads):
     return at
 
 
+class Buffers:
+    """Buffers of reads. libnbd's binding keeps each that a request was made with, so they are used again."""
+
+    def __init__(self):
+        self.free = {}
+
+    def take(self, length):
+        free = self.free.get(length)
+        return free.pop() if free else nbd.Buffer(length)
+
+    def put(self, length, buffer):
+        self.free.setdefault(length, []).append(buffer)
+
+
 class Machine:
     def __init__(self, number):
         self.number, self.done, self.cookie, self.buffer, self.sent = number, 0, None, None, 0
@@ -67,23 +81,29 @@ class Machine:
 
     def request(self):
         _, begin, length = reads[self.done]
-        self.buffer = nbd.Buffer(length)
+        self.buffer = buffers.take(length)
         self.sent = time.monotonic()
         self.cookie = self.nbd.aio_pread(self.buffer, begin)
 
     def receive(self):
-        """The data of the read, once it is there."""
+        """Whether the read has ended; its data is compared."""
         self.nbd.aio_notify_read()
         if not self.nbd.aio_command_completed(self.cookie):
-            return None
+            return False
+        latencies.append(time.monotonic() - self.sent)
+        data = self.buffer.to_bytearray()
+        assert data == golden[self.done], f"machine {self.number}, read {self.done}"
+        buffers.put(len(data), self.buffer)
         self.done += 1
-        return self.buffer.to_bytearray()
+        return True
 
     def end(self):
         assert self.nbd.pread(BLOCK, own_block) == self.own(), f"machine {self.number}"
         self.nbd.shutdown()
 
 
+buffers = Buffers()
+latencies = []
 reads = trace_of(trace)
 own_block = unread_block(reads)
 first = Machine(0)
@@ -104,7 +124,6 @@ def due(machine):
     return within * (machine.number - 1) / machines + reads[machine.done][0]
 
 
-latencies = []
 start = time.monotonic()
 waiting = [(start + due(machine), machine.number, machine) for machine in booting.values()]
 heapq.heapify(waiting)
@@ -120,11 +139,8 @@ while booting:
     assert events or wait < SILENCE, "no machine gets an answer"
     for fd, _ in events:
         machine = booting[fd]
-        data = machine.receive()
-        if data is None:
+        if not machine.receive():
             continue
-        latencies.append(time.monotonic() - machine.sent)
-        assert data == golden[machine.done - 1], f"machine {machine.number}, read {machine.done}"
         if machine.done < len(reads):
             heapq.heappush(waiting, (start + due(machine), machine.number, machine))
             continue

@@ -139,6 +139,6 @@ pub(super) const BUCKET_ROWS: &[Row] = &[
             within_seconds: Some(60),
             client: BootClient::Libnbd,
         },
-        &[&[below(Figure::ServerMemory, 1024.0)]],
+        BOOTS,
     ),
 ];
