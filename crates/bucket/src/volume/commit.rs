@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use engine::clock;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use object_store::PutPayload;
 use object_store::path::Path;
-use object_store::{ObjectStoreExt as _, PutPayload};
 use slatedb::{Db, WriteBatch};
 use tokio::sync::MutexGuard;
 
@@ -34,7 +34,7 @@ use crate::dirty::DirtyMap;
 use crate::error::VolumeFailure;
 use crate::flush_plan::{ObjectLayout, ObjectPlan};
 use crate::format::{DataObject, JournalPosition, META_KEY};
-use crate::store::retry;
+use crate::store::write_object;
 
 /// Objects that are written at a time.
 const PUTS_MAX: usize = 8;
@@ -218,9 +218,8 @@ impl VolumeShared {
     ) -> Result<ObjectLayout, VolumeFailure> {
         let path = Path::from(self.access.names.object(name));
         let (payload, layout) = self.encode_object(name, object).await;
-        let put = || async { self.access.store.put(&path, payload.clone()).await };
-        let written = retry(self.policy, &self.access.uri, put).await;
-        written.map(|_| layout).map_err(|error| {
+        let written = write_object(&self.access, self.policy, (&path, payload)).await;
+        written.map(|()| layout).map_err(|error| {
             let why = format!("the object {path}: {error}");
             VolumeFailure::Commit(why.into())
         })
